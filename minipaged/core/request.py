@@ -1,0 +1,175 @@
+"""A request, its sampling parameters, and the states of its life (chapters 07 to 09).
+
+A request knows its tokens (prompt, then output) and how many of them have their K and V in memory:
+`num_computed_tokens`. Each step lets that number catch up with the number of tokens. Prefill, a chunk of
+a prefill, decode, a prefix hit and a resume after preemption are all this one thing.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import isfinite
+from operator import index
+
+from minipaged.errors import RequestError
+
+
+class RequestStatus(str, Enum):
+    """Where a request is. Every live request is in exactly one queue of the scheduler."""
+
+    WAITING = "waiting"  # holds no memory: new, or preempted to be recomputed
+    RUNNING = "running"  # has a seat
+    PAUSED = "paused"  # no seat, keeps its blocks (rotated by round-robin, or a fork without a seat)
+    SWAPPED = "swapped"  # no seat, its blocks are in the host pool
+    FINISHED = "finished"
+
+
+class FinishReason(str, Enum):
+    """Why a request ended."""
+
+    STOP = "stop"  # an end-of-sequence or stop token, or a stop string
+    LENGTH = "length"  # max_tokens or max_model_len
+    CAPACITY = "capacity"  # alone it needs more blocks than the whole pool has
+    ABORT = "abort"  # the user gave it up
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How to choose tokens and when to stop. Names and defaults are vLLM's.
+
+    `temperature` below 1e-5 means greedy. `top_k` 0 or -1 means off. `stop` and `logprobs` are applied by
+    the engine; `core` reads only the limits and the stop tokens. Errors: RequestError naming the field.
+    """
+
+    n: int = 1
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int | None = None
+    max_tokens: int = 16
+    min_tokens: int = 0
+    stop: str | Sequence[str] = ()
+    stop_token_ids: Sequence[int] = ()
+    include_stop_str_in_output: bool = False
+    ignore_eos: bool = False
+    logprobs: int | None = None
+
+    def __post_init__(self) -> None:
+        def need(ok: bool, name: str, rule: str) -> None:
+            if not ok:
+                raise RequestError(f"{name} is {getattr(self, name)!r}; it must be {rule}")
+
+        for name in ("n", "max_tokens", "min_tokens", "top_k"):
+            need(isinstance(getattr(self, name), int), name, "an integer")
+        for name in ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty",
+                     "repetition_penalty"):
+            value = getattr(self, name)
+            need(isinstance(value, (int, float)) and isfinite(value), name, "a finite number")
+        need(self.n >= 1, "n", "at least 1")
+        need(self.temperature >= 0, "temperature", "at least 0 (0 is greedy)")
+        need(0 < self.top_p <= 1, "top_p", "above 0 and at most 1 (1 is off)")
+        need(self.top_k >= -1, "top_k", "at least -1 (0 and -1 are off)")
+        need(0 <= self.min_p <= 1, "min_p", "between 0 (off) and 1")
+        need(self.repetition_penalty > 0, "repetition_penalty", "above 0 (1 is off)")
+        need(self.max_tokens >= 1, "max_tokens", "at least 1")
+        need(0 <= self.min_tokens <= self.max_tokens, "min_tokens", f"between 0 and max_tokens {self.max_tokens}")
+        need(self.seed is None or isinstance(self.seed, int), "seed", "an integer or None")
+        need(self.logprobs is None or (isinstance(self.logprobs, int) and self.logprobs >= 0), "logprobs",
+             "an integer of at least 0, or None")
+        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+        object.__setattr__(self, "stop", stop)
+        need(all(isinstance(text, str) and text for text in stop), "stop", "non-empty text or a list of it")
+        object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
+        need(all(isinstance(token, int) and token >= 0 for token in self.stop_token_ids), "stop_token_ids",
+             "a list of token ids of at least 0")
+
+
+class Request:
+    """One prompt and its output so far.
+
+    `token_ids` is prompt then output, one growing list. `priority`: lower runs first. `arrival` orders
+    requests of equal priority; the scheduler numbers it when None. `cache_salt` separates prefix caches:
+    any value that prefix_cache.encode can write (text, a LoRA id and version, an image hash, a tuple of
+    these); requests with different salts never share a block. `skip_reading_prefix_cache` computes
+    everything (its blocks are still published).
+    """
+
+    __slots__ = ("request_id", "token_ids", "num_prompt_tokens", "params", "priority", "arrival", "cache_salt",
+                 "skip_reading_prefix_cache", "status", "finish_reason", "num_computed_tokens",
+                 "num_cached_tokens", "num_preemptions", "steps_in_seat", "block_keys", "max_num_tokens",
+                 "stop_tokens")
+
+    def __init__(self, request_id: str, prompt_token_ids: Sequence[int], params: SamplingParams | None = None, *,
+                 priority: float = 0, arrival: float | None = None, cache_salt: object = None,
+                 skip_reading_prefix_cache: bool = False) -> None:
+        self.request_id = request_id
+        try:
+            self.token_ids = [index(token) for token in prompt_token_ids]
+        except TypeError:
+            raise RequestError(f"request {request_id}: a prompt is a list of integer token ids; got "
+                               f"{_short(prompt_token_ids)}") from None
+        if not self.token_ids:
+            raise RequestError(f"request {request_id}: the prompt is empty; give at least 1 token")
+        if min(self.token_ids) < 0:
+            raise RequestError(f"request {request_id}: token id {min(self.token_ids)} is negative")
+        self.num_prompt_tokens = len(self.token_ids)
+        self.params = params if params is not None else SamplingParams()
+        self.priority = priority
+        self.arrival = arrival
+        self.cache_salt = cache_salt
+        self.skip_reading_prefix_cache = skip_reading_prefix_cache
+        self.status = RequestStatus.WAITING
+        self.finish_reason: FinishReason | None = None
+        self.num_computed_tokens = 0  # tokens whose K and V are in this request's blocks
+        self.num_cached_tokens = 0  # of these, found in the prefix cache when first admitted
+        self.num_preemptions = 0
+        self.steps_in_seat = 0  # since it last got a seat (round-robin)
+        self.block_keys: list = []  # chained keys of its full blocks, filled by the prefix cache
+        self.max_num_tokens = self.num_prompt_tokens + self.params.max_tokens  # the scheduler may lower it
+        self.stop_tokens = frozenset(self.params.stop_token_ids)  # the scheduler adds eos ids
+
+    @property
+    def prompt_token_ids(self) -> list[int]:
+        return self.token_ids[: self.num_prompt_tokens]
+
+    @property
+    def output_token_ids(self) -> list[int]:
+        return self.token_ids[self.num_prompt_tokens:]
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def num_output_tokens(self) -> int:
+        return len(self.token_ids) - self.num_prompt_tokens
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status is RequestStatus.FINISHED
+
+    def fork(self, request_id: str, params: SamplingParams | None = None) -> Request:
+        """A second request with the same tokens so far; what memory it shares is the manager's business."""
+        child = Request(request_id, self.token_ids, params or self.params, priority=self.priority,
+                        arrival=self.arrival, cache_salt=self.cache_salt,
+                        skip_reading_prefix_cache=self.skip_reading_prefix_cache)
+        child.num_prompt_tokens = self.num_prompt_tokens
+        child.num_computed_tokens = self.num_computed_tokens
+        child.num_cached_tokens = self.num_cached_tokens
+        child.block_keys = list(self.block_keys)
+        child.max_num_tokens = self.num_prompt_tokens + child.params.max_tokens
+        return child
+
+    def __repr__(self) -> str:
+        return (f"Request({self.request_id!r}, {self.status.value}, {self.num_computed_tokens} of "
+                f"{self.num_tokens} tokens computed)")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

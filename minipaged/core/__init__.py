@@ -1,1 +1,14 @@
 """The engine's memory and schedule in pure Python: no torch, no numpy, one concept a file."""
+from minipaged.core.allocator import BlockAllocator
+from minipaged.core.block_table import BlockTable
+from minipaged.core.events import Event, EventLog
+from minipaged.core.invariants import InvariantError, check_invariants
+from minipaged.core.kv_manager import KVCacheManager
+from minipaged.core.plan import Admission, ScheduledRequest, StepPlan
+from minipaged.core.prefix_cache import HitRate, PrefixCache
+from minipaged.core.request import FinishReason, Request, RequestStatus, SamplingParams
+from minipaged.core.scheduler import ContinuousBatchingScheduler
+
+__all__ = ["Admission", "BlockAllocator", "BlockTable", "ContinuousBatchingScheduler", "Event", "EventLog",
+           "FinishReason", "HitRate", "InvariantError", "KVCacheManager", "PrefixCache", "Request", "RequestStatus", "SamplingParams",
+           "ScheduledRequest", "StepPlan", "check_invariants"]

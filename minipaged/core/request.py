@@ -109,14 +109,15 @@ class Request:
                  skip_reading_prefix_cache: bool = False) -> None:
         self.request_id = request_id
         try:
-            self.token_ids = [index(token) for token in prompt_token_ids]
+            self.token_ids = [int(index(token)) for token in prompt_token_ids]
         except TypeError:
             raise RequestError(f"request {request_id}: a prompt is a list of integer token ids; got "
                                f"{_short(prompt_token_ids)}") from None
         if not self.token_ids:
             raise RequestError(f"request {request_id}: the prompt is empty; give at least 1 token")
-        if min(self.token_ids) < 0:
-            raise RequestError(f"request {request_id}: token id {min(self.token_ids)} is negative")
+        for token in (min(self.token_ids), max(self.token_ids)):
+            if not 0 <= token < 2**63:
+                raise RequestError(f"request {request_id}: {token} is not a token id; ids start at 0")
         self.num_prompt_tokens = len(self.token_ids)
         self.params = params if params is not None else SamplingParams()
         self.priority = priority

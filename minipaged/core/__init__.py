@@ -2,10 +2,11 @@
 from minipaged.core.allocator import BlockAllocator
 from minipaged.core.block_table import BlockTable
 from minipaged.core.events import Event, EventLog
+from minipaged.core.hit_rate import HitRate
 from minipaged.core.invariants import InvariantError, check_invariants
 from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.plan import Admission, ScheduledRequest, StepPlan
-from minipaged.core.prefix_cache import HitRate, PrefixCache
+from minipaged.core.prefix_cache import PrefixCache
 from minipaged.core.request import FinishReason, Request, RequestStatus, SamplingParams
 from minipaged.core.scheduler import ContinuousBatchingScheduler
 

@@ -66,21 +66,23 @@ def _host(kv: KVCacheManager) -> Iterator[str]:
 def _cache(kv: KVCacheManager) -> Iterator[str]:
     cache, size = kv.prefix_cache, kv.block_size
     for block in range(kv.num_blocks):
-        node, tails = cache.node_of(block), cache._tails_of[block]
-        most = size if node is not None else max((len(tokens) for _, tokens in tails), default=0)
+        node, tail = cache.node_of[block], cache._tail_of[block]
+        most = size if node is not None else tail.lengths.bit_length() - 1 if tail is not None else 0
         if cache.covered[block] != most:
             yield f"keys: block {block} says {cache.covered[block]} tokens are covered; its keys cover {most}"
         if node is not None and (block not in node.blocks or node not in cache._nodes.get(node.key, ())):
             yield f"keys: block {block} has a key that does not lead back to it"
-        for parent, tokens in tails:
-            if block not in parent.tails.get(tokens, ()):
-                yield f"keys: block {block} has a tail key of {len(tokens)} tokens that does not lead back to it"
+        if tail is not None:
+            if tail.parent.tails.get(tail.tokens[0], {}).get(block) is not tail:
+                yield f"keys: block {block} has tail keys that do not lead back to it"
+            if len(tail.tokens) != tail.lengths.bit_length() - 1 or len(tail.tokens) >= size:
+                yield f"keys: block {block} has a tail of {len(tail.tokens)} tokens and lengths {tail.lengths:b}"
     children: Counter = Counter()
     for nodes in cache._nodes.values():
         for node in nodes:
             children[id(node.parent)] += 1
             for block in node.blocks:
-                if cache.node_of(block) is not node:
+                if cache.node_of[block] is not node:
                     yield f"keys: contents {node.tokens} name block {block}, which has other contents"
             if not (node.blocks or node.tails or node.num_children):
                 yield f"keys: contents {node.tokens} are kept, though no block holds them"
@@ -88,10 +90,9 @@ def _cache(kv: KVCacheManager) -> Iterator[str]:
     for node in known:
         if node.num_children != children[id(node)]:
             yield f"keys: contents {node.tokens} count {node.num_children} children; there are {children[id(node)]}"
-        for tokens, blocks in node.tails.items():
-            for block in blocks:
-                if (node, tokens) not in cache._tails_of[block]:
-                    yield f"keys: a tail of {len(tokens)} tokens names block {block}, which does not have it"
+        for block, tail in ((block, tail) for tails in node.tails.values() for block, tail in tails.items()):
+            if cache._tail_of[block] is not tail or tail.parent is not node:
+                yield f"keys: a tail of {len(tail.tokens)} tokens names block {block}, which does not have it"
 
 
 def _queues(scheduler) -> Iterator[str]:

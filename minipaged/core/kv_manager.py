@@ -7,17 +7,17 @@ numbers for the plan of the step, and an executor does them.
 """
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from minipaged.core.allocator import BlockAllocator
 from minipaged.core.block_table import BlockTable
 from minipaged.core.events import EventLog
 from minipaged.core.host_pool import HostPool
 from minipaged.core.plan import StepPlan
-from minipaged.core.prefix_cache import HashFn, Match, Node, PrefixCache, encode, sha256_key
+from minipaged.core.block_hash import HashFn, encode, sha256_key
+from minipaged.core.prefix_cache import NO_MATCH, Match, Node, PrefixCache
 from minipaged.core.request import Request
 from minipaged.errors import RequestError
-
-NO_MATCH = Match([], [], None, 0)
-
 
 class _Sequence:
     """What one request holds: its table, the contents of its full blocks, its copies in the host pool."""
@@ -115,26 +115,24 @@ class KVCacheManager:
     def grow(self, request: Request, start: int, end: int) -> bool:
         """Make room for writing positions start .. end - 1: new blocks, and copies of shared ones."""
         sequence = self._sequences[request.request_id]
-        table, size = sequence.table, self.block_size
-        blocks, ref_count, covered = table.blocks, self.allocator.ref_count, self.prefix_cache.covered
+        size, table = self.block_size, sequence.table
         first, last = start // size, -(-end // size)
-        missing = last - len(blocks)
-        written = blocks[first:last]  # blocks that exist and will be written
-        shared = [block for block in written if ref_count[block] > 1]
-        if shared or missing > 0:
-            if len(shared) + max(missing, 0) > self.allocator.free_count:
+        written = table.blocks[first:last]  # blocks that exist and will be written
+        missing = last - first - len(written)
+        ref_count, covered = self.allocator.ref_count, self.prefix_cache.covered
+        shared = [index for index, block in enumerate(written, first) if ref_count[block] > 1]
+        if missing + len(shared) > 0:
+            if missing + len(shared) > self.allocator.free_count:
                 return False
-            for block in shared:
-                self._copy_on_write(request.request_id, table, blocks.index(block, first), block)
+            for index in shared:
+                self._copy_on_write(request.request_id, table, index)
             if missing > 0:
-                table.extend(self._allocate(missing, request.request_id, len(blocks)))
+                table.extend(self._allocate(missing, request.request_id, table.num_blocks))
             written = table.blocks[first:last]
-        offset = start - first * size
-        for block in written:
-            if covered[block] > offset:
-                self.prefix_cache.withdraw(block, keep=offset, reason="overwrite")
+        for index, block in enumerate(written, first):
+            if covered[block] > max(start - index * size, 0):
+                self.prefix_cache.withdraw(block, max(start - index * size, 0), "overwrite")
             self.host.forget_device(block)
-            offset = 0
         if self.enable_prefix_caching and end // size > len(sequence.chain):
             self._publish(request, sequence, end // size)
         return True
@@ -147,9 +145,9 @@ class KVCacheManager:
             self.host.forget_device(block)
         return blocks
 
-    def _copy_on_write(self, request_id: str, table: BlockTable, index: int, block: int) -> None:
+    def _copy_on_write(self, request_id: str, table: BlockTable, index: int) -> None:
         copy = self._allocate(1, request_id, index)[0]
-        table.replace(index, copy)
+        block = table.replace(index, copy)
         self._copies.append((block, copy))
         if self._events is not None:
             self._events.emit("copy", src=block, dst=copy, request=request_id, index=index)
@@ -161,7 +159,7 @@ class KVCacheManager:
         for index in range(len(chain), count):
             parent = chain[-1] if chain else cache.root(sequence.salt)
             block = sequence.table.blocks[index]
-            node = cache.node_of(block)
+            node = cache.node_of[block]
             if node is None:
                 tokens = tuple(request.token_ids[index * size:(index + 1) * size])
                 node = cache.publish(parent, cache.key(request, index), tokens, block)
@@ -263,20 +261,21 @@ class KVCacheManager:
         plan.copies, plan.swap_outs, plan.swap_ins = self._copies, self._swap_outs, self._swap_ins
         self._copies, self._swap_outs, self._swap_ins = [], [], []
 
-    def commit(self) -> None:
-        """The plan ran: what it published is written, and host blocks that came back are free."""
+    def commit(self, requests: Iterable[Request]) -> None:
+        """The plan ran: what it published is written, host blocks that came back are free, and the partly
+        filled last blocks of the requests that were computed can be found from now on."""
         self._unwritten.clear()
         self.host.end_step()
-
-    def publish_tail(self, request: Request) -> None:
-        """After a step: let others find a request's partly filled last block."""
-        computed, size = request.num_computed_tokens, self.block_size
-        length = computed % size
-        if length and self.prefix_cache.share_partial_blocks:
-            sequence = self._sequences[request.request_id]
-            parent = sequence.chain[-1] if sequence.chain else self.prefix_cache.root(sequence.salt)
-            self.prefix_cache.publish_tail(parent, tuple(request.token_ids[computed - length:computed]),
-                                           sequence.table.blocks[computed // size])
+        if not self.prefix_cache.share_partial_blocks:
+            return
+        size, cache = self.block_size, self.prefix_cache
+        for request in requests:
+            index, length = divmod(request.num_computed_tokens, size)
+            if length:
+                sequence = self._sequences[request.request_id]
+                parent = sequence.chain[-1] if sequence.chain else cache.root(sequence.salt)
+                cache.publish_tail(parent, request.token_ids[index * size:index * size + length],
+                                   sequence.table.blocks[index])
 
     def cancel(self, plan: StepPlan) -> None:
         """The plan did not run: withdraw all that it published and what its swaps would have made true."""

@@ -14,47 +14,19 @@ again; the order of its free queue is the eviction order (least recently used fi
 """
 from __future__ import annotations
 
-import hashlib
-from array import array
-from collections import deque
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import NamedTuple
 
+from minipaged.core.block_hash import HashFn, encode, root_key, sha256_key, show_key
 from minipaged.core.events import EventLog
 from minipaged.core.request import Request
 
-HashFn = Callable[[Hashable, tuple[int, ...]], Hashable]
-
-
-def sha256_key(parent_key: bytes, tokens: tuple[int, ...]) -> bytes:
-    """The key of a full block: SHA-256 over its parent's key and its tokens, 8 bytes a token."""
-    return hashlib.sha256(parent_key + array("q", tokens).tobytes()).digest()
-
-
-def encode(value: object) -> bytes:
-    """Write a salt so that different values never give the same bytes: type, length, contents.
-
-    Takes None, bool, int, float, text, bytes, and lists or tuples of these; anything else is a TypeError
-    (for a tensor or an image pass its shape, its dtype and a strong hash of its bytes).
-    """
-    if isinstance(value, (list, tuple)):
-        body = b"".join(encode(item) for item in value)
-    elif isinstance(value, bytes):
-        body = value
-    elif value is None or isinstance(value, (bool, int, float, str)):
-        body = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
-    else:
-        raise TypeError(f"a cache salt can't hold a {type(value).__name__}; use None, numbers, text, bytes or "
-                        "tuples of these")
-    name = "tuple" if isinstance(value, list) else type(value).__name__
-    return f"{name}:{len(body)}:".encode() + body
-
 
 class Node:
-    """Contents that some block holds (or held, while a child is still known).
+    """Contents that some block holds (or held, while something deeper is still known).
 
-    `blocks`: the full blocks with these contents, first published first. `tails`: tokens of a partly
-    filled next block -> the blocks that hold them. `num_children`: nodes one block deeper.
+    `blocks`: the full blocks with these contents, first published first. `tails`: first token of a partly
+    filled next block -> {block: Tail}. `num_children`: nodes one block deeper.
     """
 
     __slots__ = ("key", "parent", "tokens", "salt", "blocks", "tails", "num_children")
@@ -62,8 +34,26 @@ class Node:
     def __init__(self, key: Hashable, parent: Node | None, tokens: tuple[int, ...], salt: bytes) -> None:
         self.key, self.parent, self.tokens, self.salt = key, parent, tokens, salt
         self.blocks: dict[int, None] = {}
-        self.tails: dict[tuple[int, ...], dict[int, None]] = {}
+        self.tails: dict[int, dict[int, Tail]] = {}
         self.num_children = 0
+
+
+class Tail:
+    """The tail keys of one block: its first tokens, and the lengths at which a step ended in it (a bit each)."""
+
+    __slots__ = ("parent", "tokens", "lengths")
+
+    def __init__(self, parent: Node) -> None:
+        self.parent, self.tokens, self.lengths = parent, [], 0
+
+    def usable(self, rest: Sequence[int], limit: int) -> int:
+        """The longest published length of at most `limit` tokens that equals the start of `rest`."""
+        same = 0
+        for own, other in zip(self.tokens, rest[:limit]):
+            if own != other:
+                break
+            same += 1
+        return (self.lengths & ((2 << same) - 1)).bit_length() - 1 if self.lengths else 0
 
 
 class Match(NamedTuple):
@@ -75,43 +65,33 @@ class Match(NamedTuple):
     num_tokens: int
 
 
+NO_MATCH = Match([], [], None, 0)
+
+
 class PrefixCache:
-    """Keys of blocks, both ways. `covered[block]` = the most tokens that any key of that block covers."""
+    """Keys of blocks, both ways.
+
+    `covered[block]` is the most tokens that any key of that block covers, `node_of[block]` the contents under
+    which it is published as a full block.
+    """
 
     def __init__(self, num_blocks: int, block_size: int, *, share_partial_blocks: bool = True,
                  hash_fn: HashFn = sha256_key, events: EventLog | None = None) -> None:
         self.block_size = block_size
         self.share_partial_blocks = share_partial_blocks
         self.covered = [0] * num_blocks
+        self.node_of: list[Node | None] = [None] * num_blocks
         self._hash_fn = hash_fn
         self._events = events
         self._roots: dict[bytes, Node] = {}
         self._nodes: dict[Hashable, list[Node]] = {}  # key -> contents with that key (two on a collision)
-        self._node_of: list[Node | None] = [None] * num_blocks
-        self._tails_of: list[list[tuple[Node, tuple[int, ...]]]] = [[] for _ in range(num_blocks)]
+        self._tail_of: list[Tail | None] = [None] * num_blocks
 
     def __len__(self) -> int:
         """The number of blocks that can be found as full blocks."""
-        return sum(node is not None for node in self._node_of)
+        return sum(node is not None for node in self.node_of)
 
-    def root(self, salt: bytes) -> Node:
-        """The parent of every first block with this (encoded) salt."""
-        if salt not in self._roots:
-            self._roots[salt] = Node(hashlib.sha256(b"root" + salt).digest(), None, (), salt)
-        return self._roots[salt]
-
-    def node_of(self, block: int) -> Node | None:
-        """The contents under which a full block is published."""
-        return self._node_of[block]
-
-    def key(self, request: Request, index: int) -> Hashable:
-        """The chained key of a request's full block `index`; computed once, kept in `request.block_keys`."""
-        keys, size = request.block_keys, self.block_size
-        while len(keys) <= index:
-            parent = keys[-1] if keys else self.root(encode(request.cache_salt)).key
-            start = len(keys) * size
-            keys.append(self._hash_fn(parent, tuple(request.token_ids[start:start + size])))
-        return keys[index]
+    # ---- looking up ----
 
     def match(self, request: Request, limit: int, unwritten: Collection[int] = ()) -> Match:
         """The longest known prefix of at most `limit` tokens. Changes nothing.
@@ -120,39 +100,65 @@ class PrefixCache:
         a step writes before it attends, but not in part, for it copies before it writes.
         """
         size, tokens = self.block_size, request.token_ids
-        node = self._roots.get(encode(request.cache_salt))
         nodes: list[Node] = []
         blocks: list[int] = []
+        node = self._roots.get(encode(request.cache_salt))
         if node is None:
-            return Match(nodes, blocks, None, 0)
-        while (len(nodes) + 1) * size <= limit:
-            child = self._find(node, self.key(request, len(nodes)), tuple(tokens[len(nodes) * size:][:size]))
+            return NO_MATCH
+        start = 0
+        while start + size <= limit:
+            child = self._find(node, self.key(request, len(nodes)), tuple(tokens[start:start + size]))
             if child is None or not child.blocks:
                 break
             node = child
             nodes.append(node)
             blocks.append(next(iter(node.blocks)))
-        start = len(nodes) * size
+            start += size
         if self.share_partial_blocks:
             tail, length = self._match_tail(node, request, start, min(limit - start, size - 1), unwritten)
-            if tail is not None:
-                return Match(nodes, blocks, tail, start + length)
+            return Match(nodes, blocks, tail, start + length)
         return Match(nodes, blocks, None, start)
 
     def _match_tail(self, node: Node, request: Request, start: int, limit: int,
                     unwritten: Collection[int]) -> tuple[int | None, int]:
         rest = tuple(request.token_ids[start:start + self.block_size])
         if limit == self.block_size - 1 and len(rest) == self.block_size:
-            # Prompt and blocks end together: all of the block but its last token may be used.
+            # The prompt ends where a full block ends: all of that block but its last token may be used.
             full = self._find(node, self.key(request, start // self.block_size), rest)
             for block in full.blocks if full else ():
                 if block not in unwritten:
                     return block, limit
-        for length in range(limit, 0, -1) if node.tails else ():
-            found = node.tails.get(rest[:length])
-            if found:
-                return next(iter(found)), length
-        return None, 0
+        best, best_length = None, 0
+        for block, tail in node.tails.get(rest[0], {}).items() if limit > 0 else ():
+            length = tail.usable(rest, limit)
+            if length > best_length:
+                best, best_length = block, length
+                if length == limit:
+                    break
+        return best, best_length
+
+    def key(self, request: Request, index: int) -> Hashable:
+        """The chained key of a request's full block `index`; computed once, kept in `request.block_keys`."""
+        keys, size = request.block_keys, self.block_size
+        while len(keys) <= index:
+            parent = keys[-1] if keys else root_key(encode(request.cache_salt))
+            start = len(keys) * size
+            keys.append(self._hash_fn(parent, tuple(request.token_ids[start:start + size])))
+        return keys[index]
+
+    def root(self, salt: bytes) -> Node:
+        """The parent of every first block with this (encoded) salt."""
+        if salt not in self._roots:
+            self._roots[salt] = Node(root_key(salt), None, (), salt)
+        return self._roots[salt]
+
+    def _find(self, parent: Node, key: Hashable, tokens: tuple[int, ...]) -> Node | None:
+        for node in self._nodes.get(key, ()):
+            if node.parent is parent and node.tokens == tokens:
+                return node
+        return None
+
+    # ---- publishing and withdrawing ----
 
     def publish(self, parent: Node, key: Hashable, tokens: tuple[int, ...], block: int) -> Node:
         """A full block can be found from now on. Returns the node of its contents."""
@@ -162,19 +168,23 @@ class PrefixCache:
             self._nodes.setdefault(key, []).append(node)
             parent.num_children += 1
         node.blocks[block] = None
-        self._node_of[block] = node
+        self.node_of[block] = node
         self.covered[block] = self.block_size
         if self._events is not None:
             self._events.emit("publish", block=block, key=show_key(key), parent=show_key(parent.key),
                               num_tokens=len(tokens), tail=False)
         return node
 
-    def publish_tail(self, parent: Node, tokens: tuple[int, ...], block: int) -> None:
+    def publish_tail(self, parent: Node, tokens: Sequence[int], block: int) -> None:
         """The first tokens of a partly filled block can be found from now on."""
         if self.covered[block] >= len(tokens):
             return  # taken over from a hit and not written since
-        parent.tails.setdefault(tokens, {})[block] = None
-        self._tails_of[block].append((parent, tokens))
+        tail = self._tail_of[block]
+        if tail is None:
+            tail = self._tail_of[block] = Tail(parent)
+            parent.tails.setdefault(tokens[0], {})[block] = tail
+        tail.tokens.extend(tokens[len(tail.tokens):])
+        tail.lengths |= 1 << len(tokens)
         self.covered[block] = len(tokens)
         if self._events is not None:
             self._events.emit("publish", block=block, key=None, parent=show_key(parent.key),
@@ -182,53 +192,36 @@ class PrefixCache:
 
     def withdraw(self, block: int, keep: int = 0, reason: str = "evict") -> None:
         """Forget every key of a block that covers more than its first `keep` tokens."""
-        node, tails = self._node_of[block], self._tails_of[block]
+        node, tail = self.node_of[block], self._tail_of[block]
         if node is not None and self.block_size > keep:
             del node.blocks[block]
-            self._node_of[block] = None
+            self.node_of[block] = None
             self._report(block, node.key, self.block_size, reason)
             self._prune(node)
-        while tails and len(tails[-1][1]) > keep:
-            parent, tokens = tails.pop()
-            del parent.tails[tokens][block]
-            if not parent.tails[tokens]:
-                del parent.tails[tokens]
-            self._report(block, None, len(tokens), reason)
-            self._prune(parent)
-        if self._node_of[block] is None:
-            self.covered[block] = len(tails[-1][1]) if tails else 0
+        if tail is not None and len(tail.tokens) > keep:
+            if self._events is not None:
+                for length in range(len(tail.tokens), keep, -1):
+                    if tail.lengths >> length & 1:
+                        self._report(block, None, length, reason)
+            same_start = tail.parent.tails[tail.tokens[0]]
+            tail.lengths &= (2 << keep) - 1
+            if tail.lengths:
+                del tail.tokens[tail.lengths.bit_length() - 1:]
+            else:
+                self._tail_of[block] = None
+                del same_start[block]
+                if not same_start:
+                    del tail.parent.tails[tail.tokens[0]]
+                self._prune(tail.parent)
+        if self.node_of[block] is None:
+            self.covered[block] = len(self._tail_of[block].tokens) if self._tail_of[block] else 0
 
     def reset(self) -> int:
-        """Forget everything; returns how many keys there were."""
-        count = len(self) + sum(len(tails) for tails in self._tails_of)
-        for block in range(len(self.covered)):
+        """Forget everything; returns how many blocks had keys."""
+        known = [block for block, covered in enumerate(self.covered) if covered]
+        for block in known:
             self.withdraw(block, reason="reset")
-        return count
-
-    def match_prefix(self, token_ids: Sequence[int], cache_salt: object = None) -> tuple[list[int], int]:
-        """(blocks, tokens) known for a prompt, of which at least one token is left to compute."""
-        request = Request("match_prefix", token_ids, cache_salt=cache_salt)
-        found = self.match(request, request.num_tokens - 1)
-        return found.blocks + ([] if found.tail is None else [found.tail]), found.num_tokens
-
-    def store(self, token_ids: Sequence[int], blocks: Sequence[int], cache_salt: object = None) -> None:
-        """Publish a prompt whose K and V are in these blocks (the last may be partly filled)."""
-        request = Request("store", token_ids, cache_salt=cache_salt)
-        size, node = self.block_size, self.root(encode(cache_salt))
-        for index, block in enumerate(blocks):
-            tokens = tuple(request.token_ids[index * size:(index + 1) * size])
-            if len(tokens) == size and self._node_of[block] is None:
-                node = self.publish(node, self.key(request, index), tokens, block)
-            elif len(tokens) == size:
-                node = self._node_of[block]
-            elif tokens and self.share_partial_blocks:
-                self.publish_tail(node, tokens, block)
-
-    def _find(self, parent: Node, key: Hashable, tokens: tuple[int, ...]) -> Node | None:
-        for node in self._nodes.get(key, ()):
-            if node.parent is parent and node.tokens == tokens:
-                return node
-        return None
+        return len(known)
 
     def _prune(self, node: Node) -> None:
         """Drop contents that no block holds and nothing hangs on, upwards."""
@@ -247,29 +240,25 @@ class PrefixCache:
         if self._events is not None:
             self._events.emit("withdraw", block=block, key=show_key(key), num_tokens=num_tokens, reason=reason)
 
+    # ---- the source text's names, for a cache that is used alone (no scheduler) ----
 
-def show_key(key: Hashable) -> str | None:
-    """A key for the log: the first 12 hex digits of a digest."""
-    return key.hex()[:12] if isinstance(key, bytes) else None if key is None else str(key)
+    def match_prefix(self, token_ids: Sequence[int], cache_salt: object = None) -> tuple[list[int], int]:
+        """(blocks, tokens) known for a prompt, of which at least one token is left to compute."""
+        request = Request("match_prefix", token_ids, cache_salt=cache_salt)
+        found = self.match(request, request.num_tokens - 1)
+        return found.blocks + ([] if found.tail is None else [found.tail]), found.num_tokens
 
-
-class HitRate:
-    """Prefix hit rate over about the last `max_requests` requests; updates are dropped oldest first."""
-
-    def __init__(self, max_requests: int = 1000) -> None:
-        self.max_requests = max_requests
-        self._updates: deque[tuple[int, int, int]] = deque()
-
-    def record(self, requests: int, queried_tokens: int, hit_tokens: int) -> None:
-        if requests:
-            self._updates.append((requests, queried_tokens, hit_tokens))
-            while len(self._updates) > 1 and sum(update[0] for update in self._updates) > self.max_requests:
-                self._updates.popleft()
-
-    def reset(self) -> None:
-        self._updates.clear()
-
-    @property
-    def value(self) -> float:
-        queried = sum(update[1] for update in self._updates)
-        return sum(update[2] for update in self._updates) / queried if queried else 0.0
+    def store(self, token_ids: Sequence[int], blocks: Sequence[int], cache_salt: object = None) -> None:
+        """Publish a prompt whose K and V are in these blocks (the last may be partly filled)."""
+        request = Request("store", token_ids, cache_salt=cache_salt)
+        size, node = self.block_size, self.root(encode(cache_salt))
+        for index, block in enumerate(blocks):
+            tokens = tuple(request.token_ids[index * size:(index + 1) * size])
+            known = self.node_of[block]
+            if len(tokens) == size and known and known.parent is node and known.tokens == tokens:
+                node = known
+            elif len(tokens) == size:
+                self.withdraw(block, reason="overwrite")
+                node = self.publish(node, self.key(request, index), tokens, block)
+            elif tokens and self.share_partial_blocks:
+                self.publish_tail(node, tokens, block)

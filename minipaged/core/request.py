@@ -102,7 +102,7 @@ class Request:
     __slots__ = ("request_id", "token_ids", "num_prompt_tokens", "params", "priority", "arrival", "cache_salt",
                  "skip_reading_prefix_cache", "status", "finish_reason", "num_computed_tokens",
                  "num_cached_tokens", "num_preemptions", "steps_in_seat", "block_keys", "max_num_tokens",
-                 "stop_tokens")
+                 "outgrows_pool", "stop_tokens")
 
     def __init__(self, request_id: str, prompt_token_ids: Sequence[int], params: SamplingParams | None = None, *,
                  priority: float = 0, arrival: float | None = None, cache_salt: object = None,
@@ -131,7 +131,8 @@ class Request:
         self.num_preemptions = 0
         self.steps_in_seat = 0  # since it last got a seat (round-robin)
         self.block_keys: list = []  # chained keys of its full blocks, filled by the prefix cache
-        self.max_num_tokens = self.num_prompt_tokens + self.params.max_tokens  # the scheduler may lower it
+        self.max_num_tokens = self.num_prompt_tokens + self.params.max_tokens  # the scheduler may lower it,
+        self.outgrows_pool = False  # and says here whether the pool's size was the reason
         self.stop_tokens = frozenset(self.params.stop_token_ids)  # the scheduler adds eos ids
 
     @property

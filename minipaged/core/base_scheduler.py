@@ -1,0 +1,198 @@
+"""What every scheduler does: take requests, plan and commit steps, end requests (chapters 07 and 08)."""
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+from minipaged.core.block_hash import encode
+from minipaged.core.events import EventLog
+from minipaged.core.kv_manager import KVCacheManager
+from minipaged.core.plan import StepPlan
+from minipaged.core.request import FinishReason, Request, RequestStatus
+from minipaged.errors import RequestError
+
+RUNNING, WAITING = RequestStatus.RUNNING, RequestStatus.WAITING
+
+
+class BaseScheduler:
+    """Requests in two queues and one plan at a time. A subclass fills the plan in `_plan_step`.
+
+    `running` is in order of admission; `waiting` holds all others, with and without memory, next one first.
+    """
+
+    def __init__(self, kv: KVCacheManager, *, max_num_seqs: int, max_num_batched_tokens: int,
+                 max_model_len: int | None, eos_token_ids: Iterable[int], events: EventLog | None) -> None:
+        if max_num_seqs < 1 or max_num_batched_tokens < 1:
+            raise ValueError(f"max_num_seqs is {max_num_seqs} and max_num_batched_tokens {max_num_batched_tokens}; "
+                             "both must be at least 1")
+        self.kv = kv
+        self.max_num_seqs = max_num_seqs
+        self.max_num_batched_tokens = max_num_batched_tokens
+        self.max_model_len = max_model_len
+        self.eos_token_ids = frozenset(eos_token_ids)
+        self.running: list[Request] = []
+        self.waiting: deque[Request] = deque()
+        self.requests: dict[str, Request] = {}  # all that are not finished
+        self.step_index = -1
+        self._events = events
+        self._plan: StepPlan | None = None  # scheduled, not yet committed
+        self._num_added = 0
+
+    @property
+    def has_unfinished(self) -> bool:
+        return bool(self.requests)
+
+    # ---- requests come and go ----
+
+    def add_request(self, request: Request) -> None:
+        """Put a new request in the queue. Raises RequestError for one that can never run; nothing changes."""
+        name, prompt = request.request_id, request.num_tokens
+        if name in self.requests:
+            raise RequestError(f"request id {name!r} is in use; give each request its own id")
+        if request.status is not WAITING or request.num_computed_tokens:
+            raise RequestError(f"request {name} is {request.status.value}; a request can be added only once")
+        if self.max_model_len is not None and prompt >= self.max_model_len:
+            raise RequestError(f"request {name} has {prompt} prompt tokens; the model takes {self.max_model_len} "
+                               "tokens, prompt and at least 1 new one together. Shorten the prompt")
+        size, blocks = self.kv.block_size, self.kv.num_blocks
+        if prompt > blocks * size:
+            raise RequestError(f"request {name} needs {prompt} tokens = {-(-prompt // size)} blocks of {size}; the "
+                               f"pool holds {blocks} blocks ({blocks * size} tokens). Raise num_blocks or shorten "
+                               "the prompt")
+        try:
+            encode(request.cache_salt)
+        except TypeError as error:
+            raise RequestError(f"request {name}: {error}") from None
+        self._check_prompt(request)
+        self._register(request)
+        self._enqueue(request)
+        if self._events is not None:
+            self._events.emit("add", request=name, num_tokens=prompt, max_num_tokens=request.max_num_tokens,
+                              priority=request.priority)
+
+    def _check_prompt(self, request: Request) -> None:
+        """More reasons to refuse a request."""
+
+    def _enqueue(self, request: Request) -> None:
+        self.waiting.append(request)
+
+    def _register(self, request: Request) -> None:
+        if self.max_model_len is not None:
+            request.max_num_tokens = min(request.max_num_tokens, self.max_model_len)
+        # The newest token needs no slot, so a full pool still yields one more token.
+        capacity = self.kv.num_blocks * self.kv.block_size + 1
+        request.outgrows_pool = request.max_num_tokens > capacity
+        request.max_num_tokens = min(request.max_num_tokens, capacity)
+        if not request.params.ignore_eos:
+            request.stop_tokens |= self.eos_token_ids
+        if request.arrival is None:
+            request.arrival = self._num_added
+        self._num_added += 1
+        self.requests[request.request_id] = request
+
+    def abort(self, request_id: str) -> bool:
+        """Give up a request in any state; its blocks come back. False when it is unknown or has ended."""
+        return self.finish(request_id, FinishReason.ABORT)
+
+    def finish(self, request_id: str, reason: FinishReason) -> bool:
+        """End a request now (abort, or a stop string that the engine found)."""
+        request = self.requests.get(request_id)
+        if request is None:
+            return False
+        if request.status is RUNNING:
+            self.running.remove(request)
+        else:
+            self.waiting.remove(request)
+        self._end(request, reason)
+        return True
+
+    def _end(self, request: Request, reason: FinishReason) -> None:
+        if request.status is not WAITING:
+            self.kv.free(request)
+        del self.requests[request.request_id]
+        request.status = RequestStatus.FINISHED
+        request.finish_reason = reason
+        if self._events is not None:
+            self._events.emit("finish", request=request.request_id, reason=reason.value,
+                              num_tokens=request.num_tokens)
+
+    # ---- one step ----
+
+    def step(self, run: Callable[[StepPlan], Mapping[str, int]]) -> list[Request]:
+        """Plan, run, commit; returns the requests that finished. When `run` raises, the plan is cancelled."""
+        plan = self.schedule()
+        try:
+            sampled = run(plan)
+        except BaseException:
+            self.cancel(plan)
+            raise
+        return self.commit(plan, sampled)
+
+    def schedule(self) -> StepPlan:
+        """Plan the next step. It must be committed or cancelled before the next one is planned."""
+        self._between_steps("schedule")
+        self.step_index += 1
+        if self._events is not None:
+            self._events.step = self.step_index
+        plan = self._plan = StepPlan(self.step_index, self.kv.block_size)
+        self._plan_step(plan)
+        self.kv.hand_over(plan)
+        if self._events is not None:
+            self._events.emit("step", scheduled={item.request_id: [item.start, len(item.token_ids)]
+                                                 for item in plan.scheduled},
+                              free_blocks=self.kv.free_count, waiting=len(self.waiting), running=len(self.running))
+        return plan
+
+    def _plan_step(self, plan: StepPlan) -> None:
+        raise NotImplementedError
+
+    def commit(self, plan: StepPlan, sampled: Mapping[str, int]) -> list[Request]:
+        """Apply what a plan computed. `sampled` has a token for every scheduled request with `sample`.
+
+        Returns the requests that finished; their blocks are free. Requests aborted meanwhile are skipped.
+        """
+        self._expect(plan)
+        missing = [item.request_id for item in plan.scheduled if item.sample and item.request_id not in sampled]
+        if missing:
+            raise ValueError(f"no sampled token for request {missing[0]}; the plan asked for one")
+        self._plan = None
+        computed, finished = [], []
+        for item in plan.scheduled:
+            request = self.requests.get(item.request_id)
+            if request is None or request.status is not RUNNING:
+                continue
+            computed.append(request)
+            request.num_computed_tokens += len(item.token_ids)
+            if item.sample:
+                token = sampled[item.request_id]
+                request.token_ids.append(token)
+                if len(request.token_ids) >= request.max_num_tokens or token in request.stop_tokens:
+                    reason = self._finish_reason(request)
+                    if reason is not None:
+                        finished.append((request, reason))
+        self.kv.commit(computed)
+        if self._events is not None:
+            self._events.emit("commit", tokens={item.request_id: sampled[item.request_id]
+                                                for item in plan.scheduled if item.sample})
+        for request, reason in finished:
+            self.running.remove(request)
+            self._end(request, reason)
+        return [request for request, _ in finished]
+
+    def _finish_reason(self, request: Request) -> FinishReason | None:
+        tokens = request.token_ids
+        if tokens[-1] in request.stop_tokens and request.num_output_tokens >= request.params.min_tokens:
+            return FinishReason.STOP
+        if len(tokens) < request.max_num_tokens:
+            return None
+        return FinishReason.CAPACITY if request.outgrows_pool else FinishReason.LENGTH
+
+    def _expect(self, plan: StepPlan) -> None:
+        if plan is not self._plan:
+            raise ValueError(f"the plan of step {plan.step} is not the one under way; each plan is committed or "
+                             "cancelled once, before the next is made")
+
+    def _between_steps(self, what: str) -> None:
+        if self._plan is not None:
+            raise ValueError(f"can't {what} while the plan of step {self._plan.step} is under way; commit or "
+                             "cancel it first")

@@ -1,0 +1,44 @@
+"""Keys of blocks: chained hashes and salts (chapter 06)."""
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Callable, Hashable
+
+#: (key of the parent, tokens of a full block) -> key of the block
+HashFn = Callable[[Hashable, tuple[int, ...]], Hashable]
+
+
+def sha256_key(parent_key: bytes, tokens: tuple[int, ...]) -> bytes:
+    """The key of a full block: SHA-256 over its parent's key and its tokens, 8 bytes a token."""
+    return hashlib.sha256(parent_key + array("q", tokens).tobytes()).digest()
+
+
+def root_key(salt: bytes) -> bytes:
+    """The key above every first block with this (encoded) salt."""
+    return hashlib.sha256(b"root" + salt).digest()
+
+
+def encode(value: object) -> bytes:
+    """Write a salt so that different values never give the same bytes: type, length, contents.
+
+    Takes None, bool, int, float, text, bytes, and lists or tuples of these; anything else is a TypeError
+    (of an image or a tensor pass its shape, its dtype and a strong hash of its bytes).
+    """
+    if isinstance(value, (list, tuple)):
+        name, body = "tuple", b"".join(encode(item) for item in value)
+    elif type(value) is bytes:
+        name, body = "bytes", value
+    elif type(value) is str:
+        name, body = "str", value.encode("utf-8", "surrogatepass")
+    elif value is None or type(value) in (bool, int, float):
+        name, body = type(value).__name__, repr(value).encode()
+    else:
+        raise TypeError(f"a cache salt can't hold a {type(value).__name__}; use None, numbers, text, bytes or "
+                        "tuples of these")
+    return f"{name}:{len(body)}:".encode() + body
+
+
+def show_key(key: Hashable) -> str | None:
+    """A key for the log: the first 12 hex digits of a digest."""
+    return key.hex()[:12] if isinstance(key, bytes) else None if key is None else str(key)

@@ -1,0 +1,1 @@
+"""Attention kernels over paged memory: plain torch, Triton and CUDA. Installed as `minipaged.kernels`."""

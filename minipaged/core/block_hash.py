@@ -1,9 +1,9 @@
 """Keys of blocks: chained hashes and salts (chapter 06)."""
 from __future__ import annotations
 
-import hashlib
 from array import array
 from collections.abc import Callable, Hashable
+from hashlib import sha256
 
 #: (key of the parent, tokens of a full block) -> key of the block
 HashFn = Callable[[Hashable, tuple[int, ...]], Hashable]
@@ -11,12 +11,12 @@ HashFn = Callable[[Hashable, tuple[int, ...]], Hashable]
 
 def sha256_key(parent_key: bytes, tokens: tuple[int, ...]) -> bytes:
     """The key of a full block: SHA-256 over its parent's key and its tokens, 8 bytes a token."""
-    return hashlib.sha256(parent_key + array("q", tokens).tobytes()).digest()
+    return sha256(parent_key + array("q", tokens).tobytes()).digest()
 
 
 def root_key(salt: bytes) -> bytes:
     """The key above every first block with this (encoded) salt."""
-    return hashlib.sha256(b"root" + salt).digest()
+    return sha256(b"root" + salt).digest()
 
 
 def encode(value: object) -> bytes:

@@ -113,7 +113,10 @@ def _queues(scheduler) -> Iterator[str]:
 
 def _contents(scheduler) -> Iterator[str]:
     kv, size = scheduler.kv, scheduler.kv.block_size
+    idle = {request.request_id for request in scheduler.idle_rows}
     for name, sequence in kv._sequences.items():
+        if name in idle:
+            continue
         request = scheduler.requests.get(name)
         if request is None or request.status is RequestStatus.WAITING:
             yield f"leak: request {name} holds blocks, though it is not live or waits without memory"

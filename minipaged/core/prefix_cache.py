@@ -140,7 +140,7 @@ class PrefixCache:
     def key(self, request: Request, index: int) -> Hashable:
         """The chained key of a request's full block `index`; computed once, kept in `request.block_keys`."""
         keys, size = request.block_keys, self.block_size
-        while len(keys) <= index:
+        while index >= len(keys):
             parent = keys[-1] if keys else root_key(encode(request.cache_salt))
             start = len(keys) * size
             keys.append(self._hash_fn(parent, tuple(request.token_ids[start:start + size])))
@@ -160,35 +160,46 @@ class PrefixCache:
 
     # ---- publishing and withdrawing ----
 
-    def publish(self, parent: Node, key: Hashable, tokens: tuple[int, ...], block: int) -> Node:
-        """A full block can be found from now on. Returns the node of its contents."""
-        node = self._find(parent, key, tokens)
-        if node is None:
-            node = Node(key, parent, tokens, parent.salt)
-            self._nodes.setdefault(key, []).append(node)
-            parent.num_children += 1
-        node.blocks[block] = None
-        self.node_of[block] = node
-        self.covered[block] = self.block_size
-        if self._events is not None:
-            self._events.emit("publish", block=block, key=show_key(key), parent=show_key(parent.key),
-                              num_tokens=len(tokens), tail=False)
-        return node
+    def publish(self, request: Request, parent: Node, first: int, blocks: Sequence[int],
+                published: set[int] | None = None) -> list[Node]:
+        """Full blocks `first`, first + 1, ... of a request can be found from now on. `parent` is the node of
+        the block before. Returns the blocks' nodes; adds those that were not known before to `published`."""
+        size, tokens, nodes = self.block_size, request.token_ids, []
+        for index, block in enumerate(blocks, first):
+            node = self.node_of[block]
+            if node is None:
+                key, contents = self.key(request, index), tuple(tokens[index * size:(index + 1) * size])
+                node = self._find(parent, key, contents)
+                if node is None:
+                    node = Node(key, parent, contents, parent.salt)
+                    self._nodes.setdefault(key, []).append(node)
+                    parent.num_children += 1
+                node.blocks[block] = None
+                self.node_of[block] = node
+                self.covered[block] = size
+                if published is not None:
+                    published.add(block)
+                if self._events is not None:
+                    self._events.emit("publish", block=block, key=show_key(key), parent=show_key(parent.key),
+                                      num_tokens=size, tail=False)
+            nodes.append(node)
+            parent = node
+        return nodes
 
-    def publish_tail(self, parent: Node, tokens: Sequence[int], block: int) -> None:
-        """The first tokens of a partly filled block can be found from now on."""
-        if self.covered[block] >= len(tokens):
+    def publish_tail(self, parent: Node, token_ids: Sequence[int], start: int, length: int, block: int) -> None:
+        """The first `length` tokens of a partly filled block, token_ids[start:], can be found from now on."""
+        if self.covered[block] >= length:
             return  # taken over from a hit and not written since
         tail = self._tail_of[block]
         if tail is None:
             tail = self._tail_of[block] = Tail(parent)
-            parent.tails.setdefault(tokens[0], {})[block] = tail
-        tail.tokens.extend(tokens[len(tail.tokens):])
-        tail.lengths |= 1 << len(tokens)
-        self.covered[block] = len(tokens)
+            parent.tails.setdefault(token_ids[start], {})[block] = tail
+        tail.tokens += token_ids[start + len(tail.tokens):start + length]
+        tail.lengths |= 1 << length
+        self.covered[block] = length
         if self._events is not None:
-            self._events.emit("publish", block=block, key=None, parent=show_key(parent.key),
-                              num_tokens=len(tokens), tail=True)
+            self._events.emit("publish", block=block, key=None, parent=show_key(parent.key), num_tokens=length,
+                              tail=True)
 
     def withdraw(self, block: int, keep: int = 0, reason: str = "evict") -> None:
         """Forget every key of a block that covers more than its first `keep` tokens."""
@@ -259,6 +270,6 @@ class PrefixCache:
                 node = known
             elif len(tokens) == size:
                 self.withdraw(block, reason="overwrite")
-                node = self.publish(node, self.key(request, index), tokens, block)
+                node = self.publish(request, node, index, [block])[0]
             elif tokens and self.share_partial_blocks:
-                self.publish_tail(node, tokens, block)
+                self.publish_tail(node, tokens, 0, len(tokens), block)

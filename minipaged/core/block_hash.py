@@ -14,9 +14,9 @@ def sha256_key(parent_key: bytes, tokens: tuple[int, ...]) -> bytes:
     return sha256(parent_key + array("q", tokens).tobytes()).digest()
 
 
-def root_key(salt: bytes) -> bytes:
-    """The key above every first block with this (encoded) salt."""
-    return sha256(b"root" + salt).digest()
+def root_key(cache_salt: object) -> bytes:
+    """The key above every first block with this salt."""
+    return sha256(b"root" + encode(cache_salt)).digest()
 
 
 def encode(value: object) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from minipaged.core.block_hash import root_key
 from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.request import RequestStatus
 
@@ -129,7 +130,7 @@ def _contents(scheduler) -> Iterator[str]:
             yield f"progress: request {name} has {computed} of {request.num_tokens} tokens computed; nothing is left"
         for index, node in enumerate(sequence.chain):
             tokens = tuple(request.token_ids[index * size:(index + 1) * size])
-            parent = sequence.chain[index - 1] if index else kv.prefix_cache._roots.get(sequence.salt)
+            parent = sequence.chain[index - 1] if index else kv.prefix_cache._roots.get(root_key(sequence.salt))
             if node.tokens != tokens or node.parent is not parent or blocks[index] not in node.blocks:
                 yield f"contents: logical block {index} of request {name} is published as something else"
         if kv.enable_prefix_caching and request.status is not RequestStatus.SWAPPED:

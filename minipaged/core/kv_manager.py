@@ -10,21 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from minipaged.core.allocator import BlockAllocator
+from minipaged.core.block_hash import HashFn, sha256_key
 from minipaged.core.block_table import BlockTable
 from minipaged.core.events import EventLog
 from minipaged.core.host_pool import HostPool
 from minipaged.core.plan import StepPlan
-from minipaged.core.block_hash import HashFn, encode, sha256_key
 from minipaged.core.prefix_cache import NO_MATCH, Match, Node, PrefixCache
 from minipaged.core.request import Request
 from minipaged.errors import RequestError
+
 
 class _Sequence:
     """What one request holds: its table, the contents of its full blocks, its copies in the host pool."""
 
     __slots__ = ("table", "chain", "salt", "host_blocks")
 
-    def __init__(self, block_size: int, salt: bytes) -> None:
+    def __init__(self, block_size: int, salt: object) -> None:
         self.table = BlockTable(block_size)
         self.chain: list[Node] = []  # chain[i]: the node under which full block i is published
         self.salt = salt
@@ -103,7 +104,7 @@ class KVCacheManager:
             raise RequestError(f"request {request.request_id} already holds blocks")
         if self.blocks_needed(request, match) + reserve > self.free_count:
             return None
-        sequence = _Sequence(self.block_size, encode(request.cache_salt))
+        sequence = _Sequence(self.block_size, request.cache_salt)
         self._sequences[request.request_id] = sequence
         hits = match.blocks if match.tail is None else [*match.blocks, match.tail]
         for index, block in enumerate(hits):

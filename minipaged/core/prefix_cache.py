@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Sequence
 from typing import NamedTuple
 
-from minipaged.core.block_hash import HashFn, encode, root_key, sha256_key, show_key
+from minipaged.core.block_hash import HashFn, root_key, sha256_key, show_key
 from minipaged.core.events import EventLog
 from minipaged.core.request import Request
 
@@ -29,10 +29,10 @@ class Node:
     filled next block -> {block: Tail}. `num_children`: nodes one block deeper.
     """
 
-    __slots__ = ("key", "parent", "tokens", "salt", "blocks", "tails", "num_children")
+    __slots__ = ("key", "parent", "tokens", "blocks", "tails", "num_children")
 
-    def __init__(self, key: Hashable, parent: Node | None, tokens: tuple[int, ...], salt: bytes) -> None:
-        self.key, self.parent, self.tokens, self.salt = key, parent, tokens, salt
+    def __init__(self, key: Hashable, parent: Node | None = None, tokens: tuple[int, ...] = ()) -> None:
+        self.key, self.parent, self.tokens = key, parent, tokens
         self.blocks: dict[int, None] = {}
         self.tails: dict[int, dict[int, Tail]] = {}
         self.num_children = 0
@@ -83,7 +83,7 @@ class PrefixCache:
         self.node_of: list[Node | None] = [None] * num_blocks
         self._hash_fn = hash_fn
         self._events = events
-        self._roots: dict[bytes, Node] = {}
+        self._roots: dict[Hashable, Node] = {}
         self._nodes: dict[Hashable, list[Node]] = {}  # key -> contents with that key (two on a collision)
         self._tail_of: list[Tail | None] = [None] * num_blocks
 
@@ -102,12 +102,12 @@ class PrefixCache:
         size, tokens = self.block_size, request.token_ids
         nodes: list[Node] = []
         blocks: list[int] = []
-        node = self._roots.get(encode(request.cache_salt))
+        node = self._roots.get(root_key(request.cache_salt))
         if node is None:
             return NO_MATCH
         start = 0
-        while start + size <= limit:
-            child = self._find(node, self.key(request, len(nodes)), tuple(tokens[start:start + size]))
+        for key in self._keys(request, max(limit, 0) // size):
+            child = self._find(node, key, tuple(tokens[start:start + size]))
             if child is None or not child.blocks:
                 break
             node = child
@@ -124,7 +124,8 @@ class PrefixCache:
         rest = tuple(request.token_ids[start:start + self.block_size])
         if limit == self.block_size - 1 and len(rest) == self.block_size:
             # The prompt ends where a full block ends: all of that block but its last token may be used.
-            full = self._find(node, self.key(request, start // self.block_size), rest)
+            index = start // self.block_size
+            full = self._find(node, self._keys(request, index + 1)[index], rest)
             for block in full.blocks if full else ():
                 if block not in unwritten:
                     return block, limit
@@ -137,20 +138,21 @@ class PrefixCache:
                     break
         return best, best_length
 
-    def key(self, request: Request, index: int) -> Hashable:
-        """The chained key of a request's full block `index`; computed once, kept in `request.block_keys`."""
+    def _keys(self, request: Request, count: int) -> list[Hashable]:
+        """The chained keys of a request's first `count` full blocks; computed once, kept by the request."""
         keys, size = request.block_keys, self.block_size
-        while index >= len(keys):
-            parent = keys[-1] if keys else root_key(encode(request.cache_salt))
-            start = len(keys) * size
-            keys.append(self._hash_fn(parent, tuple(request.token_ids[start:start + size])))
-        return keys[index]
+        parent = keys[-1] if keys else root_key(request.cache_salt)
+        for start in range(len(keys) * size, count * size, size):
+            parent = self._hash_fn(parent, tuple(request.token_ids[start:start + size]))
+            keys.append(parent)
+        return keys[:count]
 
-    def root(self, salt: bytes) -> Node:
-        """The parent of every first block with this (encoded) salt."""
-        if salt not in self._roots:
-            self._roots[salt] = Node(root_key(salt), None, (), salt)
-        return self._roots[salt]
+    def root(self, cache_salt: object) -> Node:
+        """The parent of every first block with this salt."""
+        key = root_key(cache_salt)
+        if key not in self._roots:
+            self._roots[key] = Node(key)
+        return self._roots[key]
 
     def _find(self, parent: Node, key: Hashable, tokens: tuple[int, ...]) -> Node | None:
         for node in self._nodes.get(key, ()):
@@ -165,14 +167,15 @@ class PrefixCache:
         """Full blocks `first`, first + 1, ... of a request can be found from now on. `parent` is the node of
         the block before. Returns the blocks' nodes; adds those that were not known before to `published`."""
         size, tokens, nodes = self.block_size, request.token_ids, []
+        keys = self._keys(request, first + len(blocks))
         for index, block in enumerate(blocks, first):
             node = self.node_of[block]
             if node is None:
-                key, contents = self.key(request, index), tuple(tokens[index * size:(index + 1) * size])
-                node = self._find(parent, key, contents)
+                contents = tuple(tokens[index * size:(index + 1) * size])
+                node = self._find(parent, keys[index], contents)
                 if node is None:
-                    node = Node(key, parent, contents, parent.salt)
-                    self._nodes.setdefault(key, []).append(node)
+                    node = Node(keys[index], parent, contents)
+                    self._nodes.setdefault(node.key, []).append(node)
                     parent.num_children += 1
                 node.blocks[block] = None
                 self.node_of[block] = node
@@ -180,7 +183,7 @@ class PrefixCache:
                 if published is not None:
                     published.add(block)
                 if self._events is not None:
-                    self._events.emit("publish", block=block, key=show_key(key), parent=show_key(parent.key),
+                    self._events.emit("publish", block=block, key=show_key(node.key), parent=show_key(parent.key),
                                       num_tokens=size, tail=False)
             nodes.append(node)
             parent = node
@@ -204,28 +207,31 @@ class PrefixCache:
     def withdraw(self, block: int, keep: int = 0, reason: str = "evict") -> None:
         """Forget every key of a block that covers more than its first `keep` tokens."""
         node, tail = self.node_of[block], self._tail_of[block]
-        if node is not None and self.block_size > keep:
+        if node is not None and keep < self.block_size:
             del node.blocks[block]
             self.node_of[block] = None
+            self.covered[block] = len(tail.tokens) if tail else 0
             self._report(block, node.key, self.block_size, reason)
             self._prune(node)
-        if tail is not None and len(tail.tokens) > keep:
-            if self._events is not None:
-                for length in range(len(tail.tokens), keep, -1):
-                    if tail.lengths >> length & 1:
-                        self._report(block, None, length, reason)
-            same_start = tail.parent.tails[tail.tokens[0]]
-            tail.lengths &= (2 << keep) - 1
-            if tail.lengths:
-                del tail.tokens[tail.lengths.bit_length() - 1:]
-            else:
-                self._tail_of[block] = None
-                del same_start[block]
-                if not same_start:
-                    del tail.parent.tails[tail.tokens[0]]
-                self._prune(tail.parent)
-        if self.node_of[block] is None:
-            self.covered[block] = len(self._tail_of[block].tokens) if self._tail_of[block] else 0
+        if tail is not None and keep < len(tail.tokens):
+            self._cut_tail(block, tail, keep, reason)
+
+    def _cut_tail(self, block: int, tail: Tail, keep: int, reason: str) -> None:
+        for length in range(len(tail.tokens), keep, -1):
+            if tail.lengths >> length & 1:
+                self._report(block, None, length, reason)
+        same_start = tail.parent.tails[tail.tokens[0]]
+        tail.lengths &= (2 << keep) - 1
+        if tail.lengths:
+            del tail.tokens[tail.lengths.bit_length() - 1:]
+            self.covered[block] = len(tail.tokens)
+            return
+        self.covered[block] = 0
+        self._tail_of[block] = None
+        del same_start[block]
+        if not same_start:
+            del tail.parent.tails[tail.tokens[0]]
+        self._prune(tail.parent)
 
     def reset(self) -> int:
         """Forget everything; returns how many blocks had keys."""
@@ -238,7 +244,7 @@ class PrefixCache:
         """Drop contents that no block holds and nothing hangs on, upwards."""
         while not (node.blocks or node.tails or node.num_children):
             if node.parent is None:
-                self._roots.pop(node.salt, None)
+                self._roots.pop(node.key, None)
                 return
             same_key = self._nodes[node.key]
             same_key.remove(node)
@@ -262,7 +268,7 @@ class PrefixCache:
     def store(self, token_ids: Sequence[int], blocks: Sequence[int], cache_salt: object = None) -> None:
         """Publish a prompt whose K and V are in these blocks (the last may be partly filled)."""
         request = Request("store", token_ids, cache_salt=cache_salt)
-        size, node = self.block_size, self.root(encode(cache_salt))
+        size, node = self.block_size, self.root(cache_salt)
         for index, block in enumerate(blocks):
             tokens = tuple(request.token_ids[index * size:(index + 1) * size])
             known = self.node_of[block]

@@ -91,17 +91,17 @@ class ContinuousBatchingScheduler(BaseScheduler):
         # Whoever stands before position len(scheduled) is scheduled: victims leave both lists.
         while len(scheduled) < len(running) and self._budget > 0:
             request = running[len(scheduled)]
-            start, length = request.num_computed_tokens, len(request.token_ids)
-            end = min(length, start + limit, start + self._budget)
-            while True:
+            tokens, start = request.token_ids, request.num_computed_tokens
+            end = len(tokens)
+            if end - start > 1:
+                end = min(end, start + limit, start + self._budget)
+            blocks = grow(request, start, end)
+            while blocks is None and self._preempt_for_memory(plan) is not request:
                 blocks = grow(request, start, end)
-                if blocks is not None:
-                    scheduled.append(ScheduledRequest(request.request_id, start, tuple(request.token_ids[start:end]),
-                                                      blocks, end == length))
-                    self._budget -= end - start
-                    break
-                if self._preempt_for_memory(plan) is request:
-                    break
+            if blocks is not None:
+                scheduled.append(ScheduledRequest(request.request_id, start, tuple(tokens[start:end]), blocks,
+                                                  end == len(tokens)))
+                self._budget -= end - start
 
     def _admit_waiting(self, plan: StepPlan) -> None:
         while self.waiting and self._budget > 0 and len(self.running) < self.max_num_seqs:

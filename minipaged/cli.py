@@ -17,6 +17,8 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
+from minipaged import __version__
+
 
 class Command(NamedTuple):
     module: str
@@ -126,24 +128,9 @@ def _top_parser() -> argparse.ArgumentParser:
         + "\n".join(f"  {command.example}" for command in COMMANDS.values())
         + f"\n\n`minipaged COMMAND --help` explains one. {_TRACEBACK}=1 shows where an error came from.",
     )
-    parser.add_argument("--version", action="version", version=f"minipaged {_version()}")
+    parser.add_argument("--version", action="version", version=f"minipaged {__version__}")
     parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
     return parser
-
-
-def _version() -> str:
-    import minipaged
-
-    version = getattr(minipaged, "__version__", None)
-    if version is None:
-        from importlib.metadata import PackageNotFoundError
-        from importlib.metadata import version as installed_version
-
-        try:
-            version = installed_version("minipaged")
-        except PackageNotFoundError:
-            version = "(not installed)"
-    return version
 
 
 def _explain(error: Exception) -> tuple[str, int]:

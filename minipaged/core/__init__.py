@@ -12,5 +12,5 @@ from minipaged.core.scheduler import ContinuousBatchingScheduler
 from minipaged.core.static_batching import StaticBatchingScheduler
 
 __all__ = ["Admission", "BlockAllocator", "BlockTable", "ContinuousBatchingScheduler", "Event", "EventLog",
-           "FinishReason", "HitRate", "InvariantError", "KVCacheManager", "PrefixCache", "Request", "RequestStatus", "SamplingParams",
-           "ScheduledRequest", "StaticBatchingScheduler", "StepPlan", "check_invariants"]
+           "FinishReason", "HitRate", "InvariantError", "KVCacheManager", "PrefixCache", "Request", "RequestStatus",
+           "SamplingParams", "ScheduledRequest", "StaticBatchingScheduler", "StepPlan", "check_invariants"]

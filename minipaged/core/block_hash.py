@@ -6,12 +6,12 @@ from collections.abc import Callable, Hashable
 from hashlib import sha256
 
 #: (key of the parent, tokens of a full block) -> key of the block
-HashFn = Callable[[Hashable, tuple[int, ...]], Hashable]
+HashFn = Callable[[Hashable, array], Hashable]
 
 
-def sha256_key(parent_key: bytes, tokens: tuple[int, ...]) -> bytes:
+def sha256_key(parent_key: bytes, tokens: array) -> bytes:
     """The key of a full block: SHA-256 over its parent's key and its tokens, 8 bytes a token."""
-    return sha256(parent_key + array("q", tokens).tobytes()).digest()
+    return sha256(parent_key + tokens.tobytes()).digest()
 
 
 def root_key(cache_salt: object) -> bytes:

@@ -14,12 +14,15 @@ again; the order of its free queue is the eviction order (least recently used fi
 """
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Hashable, Sequence
 from typing import NamedTuple
 
 from minipaged.core.block_hash import HashFn, root_key, sha256_key, show_key
 from minipaged.core.events import EventLog
 from minipaged.core.request import Request
+
+NO_TOKENS = array("q")
 
 
 class Node:
@@ -31,7 +34,7 @@ class Node:
 
     __slots__ = ("key", "parent", "tokens", "blocks", "tails", "num_children")
 
-    def __init__(self, key: Hashable, parent: Node | None = None, tokens: tuple[int, ...] = ()) -> None:
+    def __init__(self, key: Hashable, parent: Node | None = None, tokens: array = NO_TOKENS) -> None:
         self.key, self.parent, self.tokens = key, parent, tokens
         self.blocks: dict[int, None] = {}
         self.tails: dict[int, dict[int, Tail]] = {}
@@ -99,7 +102,7 @@ class PrefixCache:
         `unwritten` blocks are filled by the very step that is being planned: they may be shared whole, for
         a step writes before it attends, but not in part, for it copies before it writes.
         """
-        size, tokens = self.block_size, request.token_ids
+        size, tokens = self.block_size, request.packed_tokens()
         nodes: list[Node] = []
         blocks: list[int] = []
         node = self._roots.get(root_key(request.cache_salt))
@@ -107,7 +110,7 @@ class PrefixCache:
             return NO_MATCH
         start = 0
         for key in self._keys(request, max(limit, 0) // size):
-            child = self._find(node, key, tuple(tokens[start:start + size]))
+            child = self._find(node, key, tokens[start:start + size])
             if child is None or not child.blocks:
                 break
             node = child
@@ -121,7 +124,7 @@ class PrefixCache:
 
     def _match_tail(self, node: Node, request: Request, start: int, limit: int,
                     unwritten: Collection[int]) -> tuple[int | None, int]:
-        rest = tuple(request.token_ids[start:start + self.block_size])
+        rest = request.packed_tokens()[start:start + self.block_size]
         if limit == self.block_size - 1 and len(rest) == self.block_size:
             # The prompt ends where a full block ends: all of that block but its last token may be used.
             index = start // self.block_size
@@ -140,10 +143,10 @@ class PrefixCache:
 
     def _keys(self, request: Request, count: int) -> list[Hashable]:
         """The chained keys of a request's first `count` full blocks; computed once, kept by the request."""
-        keys, size = request.block_keys, self.block_size
+        keys, size, tokens = request.block_keys, self.block_size, request.packed_tokens()
         parent = keys[-1] if keys else root_key(request.cache_salt)
         for start in range(len(keys) * size, count * size, size):
-            parent = self._hash_fn(parent, tuple(request.token_ids[start:start + size]))
+            parent = self._hash_fn(parent, tokens[start:start + size])
             keys.append(parent)
         return keys[:count]
 
@@ -154,7 +157,7 @@ class PrefixCache:
             self._roots[key] = Node(key)
         return self._roots[key]
 
-    def _find(self, parent: Node, key: Hashable, tokens: tuple[int, ...]) -> Node | None:
+    def _find(self, parent: Node, key: Hashable, tokens: array) -> Node | None:
         for node in self._nodes.get(key, ()):
             if node.parent is parent and node.tokens == tokens:
                 return node
@@ -166,12 +169,12 @@ class PrefixCache:
                 published: set[int] | None = None) -> list[Node]:
         """Full blocks `first`, first + 1, ... of a request can be found from now on. `parent` is the node of
         the block before. Returns the blocks' nodes; adds those that were not known before to `published`."""
-        size, tokens, nodes = self.block_size, request.token_ids, []
+        size, tokens, nodes = self.block_size, request.packed_tokens(), []
         keys = self._keys(request, first + len(blocks))
         for index, block in enumerate(blocks, first):
             node = self.node_of[block]
             if node is None:
-                contents = tuple(tokens[index * size:(index + 1) * size])
+                contents = tokens[index * size:(index + 1) * size]
                 node = self._find(parent, keys[index], contents)
                 if node is None:
                     node = Node(keys[index], parent, contents)
@@ -270,7 +273,7 @@ class PrefixCache:
         request = Request("store", token_ids, cache_salt=cache_salt)
         size, node = self.block_size, self.root(cache_salt)
         for index, block in enumerate(blocks):
-            tokens = tuple(request.token_ids[index * size:(index + 1) * size])
+            tokens = request.packed_tokens()[index * size:(index + 1) * size]
             known = self.node_of[block]
             if len(tokens) == size and known and known.parent is node and known.tokens == tokens:
                 node = known

@@ -221,6 +221,9 @@ class ContinuousBatchingScheduler(BaseScheduler):
             raise RequestError(f"request id {child_id!r} is in use; give each request its own id")
         parent = self.requests[parent_id]
         child = parent.fork(child_id, params)
+        if child.num_tokens >= child.max_num_tokens:
+            raise RequestError(f"request {child_id} starts with {parent.num_output_tokens} output tokens of "
+                               f"{parent_id}; its max_tokens {child.params.max_tokens} leaves none to generate")
         self._register(child)
         if self._events is not None:
             self._events.emit("fork", request=child_id, parent=parent_id, num_tokens=child.num_tokens)

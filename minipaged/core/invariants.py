@@ -90,7 +90,8 @@ def _cache(kv: KVCacheManager) -> Iterator[str]:
     known = [*cache._roots.values(), *(node for nodes in cache._nodes.values() for node in nodes)]
     for node in known:
         if node.num_children != children[id(node)]:
-            yield f"keys: contents {list(node.tokens)} count {node.num_children} children; there are {children[id(node)]}"
+            yield (f"keys: contents {list(node.tokens)} count {node.num_children} children; there are "
+                   f"{children[id(node)]}")
         for block, tail in ((block, tail) for tails in node.tails.values() for block, tail in tails.items()):
             if cache._tail_of[block] is not tail or tail.parent is not node:
                 yield f"keys: a tail of {len(tail.tokens)} tokens names block {block}, which does not have it"

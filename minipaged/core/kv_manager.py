@@ -261,6 +261,11 @@ class KVCacheManager:
         self.rewind(request)
         return len(moves) == len(self._copies) + len(self._swap_ins)
 
+    def feeds_copy(self, request: Request) -> bool:
+        """True while the plan under way copies from a block of this request: it must stay as it is, for a
+        step restores swapped blocks, perhaps into a block that was freed, before it copies."""
+        return any(source in self.blocks_of(request.request_id) for source, _ in self._copies)
+
     def rewind(self, request: Request) -> None:
         """Forget which full blocks beyond the computed tokens were about to be published."""
         del self._sequence(request.request_id).chain[request.num_computed_tokens // self.block_size:]

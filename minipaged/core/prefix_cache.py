@@ -125,7 +125,7 @@ class PrefixCache:
     def _match_tail(self, node: Node, request: Request, start: int, limit: int,
                     unwritten: Collection[int]) -> tuple[int | None, int]:
         rest = request.packed_tokens()[start:start + self.block_size]
-        if limit == self.block_size - 1 and len(rest) == self.block_size:
+        if limit == self.block_size - 1 > 0 and len(rest) == self.block_size:
             # The prompt ends where a full block ends: all of that block but its last token may be used.
             index = start // self.block_size
             full = self._find(node, self._keys(request, index + 1)[index], rest)

@@ -170,7 +170,7 @@ class ContinuousBatchingScheduler(BaseScheduler):
 
     def _reclaim_paused(self, asker: Request, plan: StepPlan) -> bool:
         for request in reversed(self.waiting):
-            if request.status is PAUSED and request is not asker:
+            if request.status is PAUSED and request is not asker and not self.kv.feeds_copy(request):
                 self._preempt(request, plan)
                 return True
         return False

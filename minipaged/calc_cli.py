@@ -25,7 +25,9 @@ from minipaged.presets import Preset, preset, preset_names
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", nargs="?", help="a name from --list, a config.json, or the folder that holds one")
+    parser.add_argument(
+        "model", nargs="?", help="a name from --list, a config.json, or the folder that holds one"
+    )
     parser.add_argument("--list", action="store_true", help="list the models known by name, and stop")
     parser.add_argument(
         "--seq-len",
@@ -34,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TOKENS",
         help="tokens of each request, prompt and output together (default 4096)",
     )
-    parser.add_argument("--requests", type=_count, default=1, metavar="N", help="requests at once (default 1)")
+    parser.add_argument(
+        "--requests", type=_count, default=1, metavar="N", help="requests at once (default 1)"
+    )
     parser.add_argument(
         "--shared-prefix",
         type=_count_or_zero,
@@ -42,7 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TOKENS",
         help="tokens at the start that all requests have in common (default 0)",
     )
-    parser.add_argument("--block-size", type=_count, default=16, metavar="TOKENS", help="tokens a block (default 16)")
+    parser.add_argument(
+        "--block-size", type=_count, default=16, metavar="TOKENS", help="tokens a block (default 16)"
+    )
     parser.add_argument(
         "--kv-dtype",
         default="auto",
@@ -126,7 +132,9 @@ def calculate(args: argparse.Namespace) -> dict:
         "bytes_per_token_and_layer": rank.layer_bytes_per_token,
         "expanded_bytes_per_token": rank.expanded().bytes_per_token if rank.latent_dim else None,
         "sequence_bytes": sequence_bytes,
-        "sequence_bytes_all_full": rank.all_full().sequence_bytes(args.seq_len) if rank.num_window_layers else None,
+        "sequence_bytes_all_full": rank.all_full().sequence_bytes(args.seq_len)
+        if rank.num_window_layers
+        else None,
         "requests_bytes": args.requests * sequence_bytes,
         "block_bytes": block_bytes,
         "blocks_per_request": blocks_for_tokens(args.seq_len, args.block_size),
@@ -177,10 +185,14 @@ def _memory(args: argparse.Namespace, rank: KVShape, figures: dict) -> dict:
         "num_tokens": blocks * args.block_size,
         "max_requests": max_concurrency(blocks, args.seq_len, args.block_size),
         "max_requests_shared": (
-            max_concurrency(blocks, args.seq_len, args.block_size, args.shared_prefix) if args.shared_prefix else None
+            max_concurrency(blocks, args.seq_len, args.block_size, args.shared_prefix)
+            if args.shared_prefix
+            else None
         ),
         "max_requests_windowed": (
-            left // rank.sequence_bytes(args.seq_len, block_size=args.block_size) if rank.num_window_layers else None
+            left // rank.sequence_bytes(args.seq_len, block_size=args.block_size)
+            if rank.num_window_layers
+            else None
         ),
     }
 

@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _fail(speaker, stop.code)
         return stop.code or 0
     except KeyboardInterrupt:
-        print(f"\n{speaker}: interrupted", file=sys.stderr)
+        print(f"{speaker}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -95,9 +95,13 @@ def parse_bytes(text: str | int) -> int:
     unit = match.group(2).lower() if match else None
     if unit in ("k", "m", "g", "t"):
         big = unit.upper()
-        raise ValueError(f"size {str(text)!r} is ambiguous: write {big}B (powers of 1000) or {big}iB (of 1024)")
+        raise ValueError(
+            f"size {str(text)!r} is ambiguous: write {big}B (powers of 1000) or {big}iB (of 1024)"
+        )
     if unit not in _UNITS:
-        raise ValueError(f"cannot read {str(text)!r} as a size; write bytes or a unit, as in 80GiB, 80GB, 512MiB")
+        raise ValueError(
+            f"cannot read {str(text)!r} as a size; write bytes or a unit, as in 80GiB, 80GB, 512MiB"
+        )
     return int(Fraction(re.sub("[_,]", "", match.group(1))) * _UNITS[unit])
 
 
@@ -192,12 +196,14 @@ class KVShape:
             if getattr(self, name) is not None:
                 _positive(**{name: getattr(self, name)})
         if self.num_window_layers > self.num_layers:
-            raise ValueError(f"num_window_layers {self.num_window_layers} is more than num_layers {self.num_layers}")
+            raise ValueError(
+                f"num_window_layers {self.num_window_layers} is more than num_layers {self.num_layers}"
+            )
         if self.num_window_layers and self.window is None:
             raise ValueError(f"{self.num_window_layers} window layers, but no window is given")
         if self.num_query_heads and self.num_query_heads % self.num_kv_heads:
             raise ValueError(
-                f"{self.num_query_heads} query heads cannot be shared out evenly over {self.num_kv_heads} KV heads"
+                f"{self.num_query_heads} query heads are not a multiple of {self.num_kv_heads} KV heads"
             )
 
     @classmethod
@@ -250,7 +256,9 @@ class KVShape:
         _positive(block_size=block_size)
         full = self.num_layers - self.num_window_layers
         kept_in_window = min(num_tokens, self.window or 0, self.max_model_len or num_tokens)
-        blocks = full * cdiv(num_tokens, block_size) + self.num_window_layers * cdiv(kept_in_window, block_size)
+        blocks = full * cdiv(num_tokens, block_size) + self.num_window_layers * cdiv(
+            kept_in_window, block_size
+        )
         return blocks * block_size * self.layer_bytes_per_token
 
     def block_bytes(self, block_size: int = 16) -> int:
@@ -289,10 +297,12 @@ class KVShape:
         _positive(tensor_parallel_size=tensor_parallel_size)
         ranks = tensor_parallel_size
         if self.num_query_heads and self.num_query_heads % ranks:
-            raise ValueError(f"{self.num_query_heads} query heads cannot be divided evenly over {ranks} ranks")
+            raise ValueError(
+                f"{self.num_query_heads} query heads cannot be divided evenly over {ranks} ranks"
+            )
         if self.num_kv_heads % ranks and ranks % self.num_kv_heads:
             raise ValueError(
-                f"{self.num_kv_heads} KV heads can be neither divided nor replicated evenly over {ranks} ranks"
+                f"{self.num_kv_heads} KV heads can be neither divided nor replicated over {ranks} ranks"
             )
         queries = self.num_query_heads // ranks if self.num_query_heads else None
         return replace(self, num_kv_heads=max(1, self.num_kv_heads // ranks), num_query_heads=queries)
@@ -343,7 +353,9 @@ class Reservation:
     def __post_init__(self) -> None:
         _not_negative(current=self.current, final=self.final, capacity=self.capacity)
         if not self.current <= min(self.final, self.capacity):
-            raise ValueError(f"current {self.current} is more than final {self.final} or capacity {self.capacity}")
+            raise ValueError(
+                f"current {self.current} is more than final {self.final} or capacity {self.capacity}"
+            )
 
 
 @dataclass(frozen=True)
@@ -373,7 +385,9 @@ class WasteSplit:
         return self.used / self.total if self.total else 0.0
 
 
-def split_waste(reservations: Iterable[Reservation], holes: Iterable[int] = (), next_capacity: int = 1) -> WasteSplit:
+def split_waste(
+    reservations: Iterable[Reservation], holes: Iterable[int] = (), next_capacity: int = 1
+) -> WasteSplit:
     """Split a memory into used, reserved, internal, external and free slots.
 
     ``holes`` are the lengths of its free stretches, in slots; one that is shorter than ``next_capacity``,

@@ -78,7 +78,9 @@ def load_config(source: str | os.PathLike | Mapping) -> Mapping:
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ModelFormatError(f"{path} is not valid JSON: {error}") from None
     if not isinstance(content, dict):
-        raise ModelFormatError(f"{path} holds a JSON {type(content).__name__}, expected an object with model settings")
+        raise ModelFormatError(
+            f"{path} holds a JSON {type(content).__name__}, expected an object with model settings"
+        )
     return content
 
 
@@ -87,7 +89,9 @@ def kv_shape(source: str | os.PathLike | Mapping) -> KVShape:
     outer = load_config(source)
     text = _text_part(outer)
     if outer.get("is_encoder_decoder") or text.get("is_encoder_decoder"):
-        raise ModelFormatError("config key 'is_encoder_decoder' is true: only decoder-only models are counted")
+        raise ModelFormatError(
+            "config key 'is_encoder_decoder' is true: only decoder-only models are counted"
+        )
     for key, what in _REFUSED.items():
         if text.get(key) is not None:
             raise ModelFormatError(f"config key {key!r} means {what}, which is not counted here")
@@ -97,7 +101,9 @@ def kv_shape(source: str | os.PathLike | Mapping) -> KVShape:
     full, windowed, window = _layer_kinds(text, num_layers)
     counted = full + windowed
     if not counted:
-        raise ModelFormatError("config key 'layer_types' has no attention layer, so there is no KV cache to count")
+        raise ModelFormatError(
+            "config key 'layer_types' has no attention layer, so there is no KV cache to count"
+        )
     common = {
         "kv_dtype": _dtype(text, outer),
         "num_layers": counted,
@@ -134,7 +140,9 @@ def _text_part(outer: Mapping) -> Mapping:
         if key in outer:
             nested = outer[key]
             if not isinstance(nested, Mapping):
-                raise ModelFormatError(f"config key {key!r} must be an object with model settings, got {nested!r}")
+                raise ModelFormatError(
+                    f"config key {key!r} must be an object with model settings, got {nested!r}"
+                )
             defaults = _NESTED_DEFAULTS.get(nested.get("model_type"), {})
             return {**defaults, **nested}
     return outer
@@ -205,7 +213,9 @@ def _layer_kinds(text: Mapping, num_layers: int) -> tuple[int, int, int | None]:
     if kinds is None:
         kinds = _derived_kinds(text, num_layers)
     if not isinstance(kinds, (list, tuple)) or len(kinds) != num_layers:
-        raise ModelFormatError(f"config key 'layer_types' must be a list of {num_layers} layer kinds, got {kinds!r}")
+        raise ModelFormatError(
+            f"config key 'layer_types' must be a list of {num_layers} layer kinds, got {kinds!r}"
+        )
     # The last layers of some models (Gemma 3n) read the KV of earlier ones and keep none.
     sharing = text.get("num_kv_shared_layers") or 0
     if isinstance(sharing, bool) or not isinstance(sharing, int) or not 0 <= sharing < num_layers:
@@ -225,7 +235,9 @@ def _layer_kinds(text: Mapping, num_layers: int) -> tuple[int, int, int | None]:
         elif kind not in _KEEPS_STATE:
             raise ModelFormatError(f"config key 'layer_types' names an unknown kind of layer: {kind!r}")
     if counts["window"] and counts["chunk"]:
-        raise ModelFormatError("config key 'layer_types' mixes sliding and chunked layers, which is not counted here")
+        raise ModelFormatError(
+            "config key 'layer_types' mixes sliding and chunked layers, which is not counted here"
+        )
     window = None
     if counts["window"]:
         window = _integer(text, ("sliding_window", "sliding_window_size"))
@@ -252,7 +264,9 @@ def _derived_kinds(text: Mapping, num_layers: int) -> list[str]:
         if first_sliding is None:
             first_sliding = num_layers
         if isinstance(first_sliding, bool) or not isinstance(first_sliding, int) or first_sliding < 0:
-            raise ModelFormatError(f"config key 'max_window_layers' must be a whole number, got {first_sliding!r}")
+            raise ModelFormatError(
+                f"config key 'max_window_layers' must be a whole number, got {first_sliding!r}"
+            )
         return [sliding if i >= first_sliding else full for i in range(num_layers)]
     for key in ("sliding_window_pattern", "_sliding_window_pattern"):
         pattern = text.get(key)

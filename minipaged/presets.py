@@ -62,7 +62,11 @@ def _models() -> dict[str, dict]:
 @cache
 def _index() -> dict[str, str]:
     """Every normalised name and alias -> preset name."""
-    return {_normal(alias): name for name, entry in _models().items() for alias in [name, *entry.get("aliases", [])]}
+    return {
+        _normal(alias): name
+        for name, entry in _models().items()
+        for alias in [name, *entry.get("aliases", [])]
+    }
 
 
 def _normal(name: str) -> str:

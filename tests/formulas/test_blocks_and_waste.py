@@ -23,7 +23,8 @@ GIB = 2**30
 
 
 @pytest.mark.parametrize(
-    ("tokens", "block_size", "blocks"), [(50, 16, 4), (17, 16, 2), (17, 64, 1), (16, 16, 1), (0, 16, 0), (1, 1, 1)]
+    ("tokens", "block_size", "blocks"),
+    [(50, 16, 4), (17, 16, 2), (17, 64, 1), (16, 16, 1), (0, 16, 0), (1, 1, 1)],
 )
 def test_tokens_to_blocks(tokens, block_size, blocks):
     assert blocks_for_tokens(tokens, block_size) == blocks

@@ -1,4 +1,4 @@
-"""Reading Hugging Face configs: against the caches that transformers really makes, and against broken files."""
+"""Reading Hugging Face configs: against the caches that transformers really makes, and broken files."""
 
 from __future__ import annotations
 
@@ -59,7 +59,14 @@ MODELS = {
         "multi_query": False,
     },
     "gpt2": {"n_embd": 64, "n_head": 4, "n_layer": 3, "vocab_size": 50, "eos_token_id": 1, "bos_token_id": 1},
-    "gpt_bigcode": {"n_embd": 64, "n_head": 4, "n_layer": 3, "vocab_size": 50, "eos_token_id": 1, "bos_token_id": 1},
+    "gpt_bigcode": {
+        "n_embd": 64,
+        "n_head": 4,
+        "n_layer": 3,
+        "vocab_size": 50,
+        "eos_token_id": 1,
+        "bos_token_id": 1,
+    },
     "opt": {
         "hidden_size": 64,
         "num_attention_heads": 4,
@@ -127,7 +134,11 @@ def test_a_recurrent_layer_is_not_counted():
 
 def test_falcon_40b_keeps_its_grouped_heads():
     shape = read(
-        model_type="falcon", multi_query=True, new_decoder_architecture=True, num_kv_heads=2, num_key_value_heads=...
+        model_type="falcon",
+        multi_query=True,
+        new_decoder_architecture=True,
+        num_kv_heads=2,
+        num_key_value_heads=...,
     )
     assert shape.num_kv_heads == 2
 

@@ -1,4 +1,4 @@
-"""Published figures about KV cache sizes, recomputed: where a source is wrong, the right number stands here."""
+"""Published figures about KV cache sizes, recomputed: where a source is wrong, the right one is here."""
 
 from __future__ import annotations
 
@@ -107,14 +107,18 @@ def test_a_runtime_that_expands_latent_attention_needs_71_times_more():
     assert mla.layer_bytes_per_token == (512 + 64) * 2
     expanded = mla.expanded()
     assert expanded.layer_bytes_per_token == 128 * ((128 + 64) + 128) * 2
-    assert expanded.bytes_per_token == 4_997_120 and round(expanded.bytes_per_token / mla.bytes_per_token) == 71
+    assert (
+        expanded.bytes_per_token == 4_997_120 and round(expanded.bytes_per_token / mla.bytes_per_token) == 71
+    )
 
 
 def test_qwen3_0_6b_at_40960_tokens_is_4_375_gib():
     assert shape("qwen3-0.6b").sequence_bytes(40_960) == 4.375 * GIB
 
 
-@pytest.mark.parametrize(("tokens", "gib", "gb"), [(4096, 1.25, 1.34), (32_768, 10.0, 10.74), (131_072, 40.0, 42.95)])
+@pytest.mark.parametrize(
+    ("tokens", "gib", "gb"), [(4096, 1.25, 1.34), (32_768, 10.0, 10.74), (131_072, 40.0, 42.95)]
+)
 def test_llama_3_70b_table(tokens, gib, gb):
     size = shape("llama-3-70b").sequence_bytes(tokens)
     assert size / GIB == gib and round(size / GB, 2) == gb
@@ -315,6 +319,8 @@ def test_units_never_mix():
     assert format_bytes(12) == "12 B"
 
 
-@pytest.mark.parametrize(("name", "short"), [("torch.bfloat16", "bf16"), ("float8_e4m3fn", "fp8"), ("half", "fp16")])
+@pytest.mark.parametrize(
+    ("name", "short"), [("torch.bfloat16", "bf16"), ("float8_e4m3fn", "fp8"), ("half", "fp16")]
+)
 def test_element_types_have_one_short_name(name, short):
     assert canonical_dtype(name) == short

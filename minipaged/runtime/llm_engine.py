@@ -10,8 +10,16 @@ from contextlib import contextmanager
 
 import torch
 
-from minipaged.core import (ContinuousBatchingScheduler, EventLog, FinishReason, KVCacheManager, Request,
-                            SamplingParams, StepPlan, check_invariants)
+from minipaged.core import (
+    ContinuousBatchingScheduler,
+    EventLog,
+    FinishReason,
+    KVCacheManager,
+    Request,
+    SamplingParams,
+    StepPlan,
+    check_invariants,
+)
 from minipaged.errors import RequestError
 from minipaged.formulas import parse_bytes
 from minipaged.runtime.attention import make_backend

@@ -110,7 +110,8 @@ def tensor_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
             shapes[attn + "o_proj.bias"] = (hidden,)
         if config.qk_norm:
             shapes[attn + "q_norm.weight"] = shapes[attn + "k_norm.weight"] = (dim,)
-        for name, shape in (("gate_proj", (inter, hidden)), ("up_proj", (inter, hidden)), ("down_proj", (hidden, inter))):
+        for name in ("gate_proj", "up_proj", "down_proj"):
+            shape = (hidden, inter) if name == "down_proj" else (inter, hidden)
             shapes[f"{mlp}{name}.weight"] = shape
             if config.mlp_bias:
                 shapes[f"{mlp}{name}.bias"] = shape[:1]

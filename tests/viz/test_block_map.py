@@ -10,6 +10,14 @@ from minipaged.core.events import EventLog
 from minipaged.viz.block_map import BlockState, block_states, describe, draw_block_map
 
 
+def assert_log_tells_the_truth(events: EventLog, kv: KVCacheManager) -> None:
+    states = block_states(events)
+    for name, table in kv.tables().items():
+        assert [state.block for state in states if name in state.holders] == sorted(set(table.blocks))
+    assert [len(state.holders) for state in states] == list(kv.allocator.ref_count)
+    assert [state.cached for state in states] == [bool(covered) for covered in kv.prefix_cache.covered]
+
+
 @pytest.mark.parametrize("mode", ["recompute", "swap"])
 def test_holders_and_cached_blocks_are_those_of_the_manager(mode):
     """Requests with common prefixes in a small pool: shared, copied, preempted, swapped, evicted blocks."""
@@ -27,13 +35,10 @@ def test_holders_and_cached_blocks_are_those_of_the_manager(mode):
             if not scheduler.has_unfinished:
                 break
             plan = scheduler.schedule()
+            assert_log_tells_the_truth(events, kv)  # here evicted blocks have no key yet
             scheduler.commit(plan, {item.request_id: chance.randint(1, 9) for item in plan.scheduled if item.sample})
-            states = block_states(events)
-            for name, table in kv.tables().items():
-                assert [state.block for state in states if name in state.holders] == sorted(set(table.blocks))
-            assert [len(state.holders) for state in states] == list(kv.allocator.ref_count)
-            assert [state.cached for state in states] == [bool(covered) for covered in kv.prefix_cache.covered]
-        assert all(not state.holders for state in states)
+            assert_log_tells_the_truth(events, kv)
+        assert all(not state.holders for state in block_states(events))
         seen |= set(events.counts())
     assert {"copy", "preempt", "share", "withdraw"} <= seen, "the case is too easy"
     assert ("swap_in" in seen) is (mode == "swap")

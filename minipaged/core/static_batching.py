@@ -40,7 +40,7 @@ class StaticBatchingScheduler(BaseScheduler):
         rows, reserved = self._choose_rows()
         for request in rows:
             self.waiting.popleft()
-            self.kv.admit(request, NO_MATCH, request.num_tokens)
+            self.kv.admit(request, NO_MATCH, 0)  # holds nothing yet: each row is reserved whole
             self.kv.reserve(request, reserved)
             request.status = RequestStatus.RUNNING
             self.running.append(request)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", "--model", default="tiny", help="a bundled name or a model folder (default: tiny)")
-    parser.add_argument("--max-tokens", type=int, default=80, help="new tokens a prompt (default: 80)")
+    parser.add_argument("--max-tokens", type=int, default=160, help="new tokens a prompt, at most (default: 160)")
     parser.add_argument("--block-size", type=int, default=16, help="tokens a block (default: 16)")
     parser.add_argument("--num-blocks", type=int, help="blocks of the pool (default: half of what all need)")
-    parser.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (default)")
-    parser.add_argument("--seed", type=int, default=0, help="for a temperature above 0 (default: 0)")
+    parser.add_argument("--temperature", type=float, default=0.7, help="0 is greedy (default: 0.7)")
+    parser.add_argument("--seed", type=int, default=0, help="same seed, same stories (default: 0)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     parser.add_argument("--events", metavar="FILE", type=Path, help="also write the event log, as JSON")
 
@@ -86,7 +86,7 @@ def _print_report(report, max_model_len: int) -> None:
         ("blocks shared", f"{r.blocks_shared}", "times that a table took an existing block"),
         ("blocks copied", f"{r.blocks_copied}", "copy-on-write, before writing a shared one"),
         ("blocks evicted", f"{r.blocks_evicted}", "cached, but their room was needed"),
-        ("preemptions", f"{r.preemptions}", "requests that gave up their blocks for a while"),
+        ("preemptions", f"{r.preemptions}", "requests that lost their blocks for a while"),
         ("tokens computed", f"{r.tokens_computed}", f"{r.tokens_recomputed} of them again, after preemption"),
         ("tokens reused", f"{r.tokens_reused}", "found in the prefix cache"),
         ("waste, paged", f"{r.paged_waste:.1%}", f"{r.fullest_slots - r.fullest_filled} of {r.fullest_slots} slots "

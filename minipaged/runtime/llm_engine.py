@@ -166,7 +166,8 @@ class LLMEngine:
                 yield self._output(live)
             yield self._output(live)
         finally:
-            self.abort(live.request.request_id)
+            if self._live.get(live.request.request_id) is live:  # its id may belong to another one by now
+                self.abort(live.request.request_id)
 
     def _prepare(self, request_id: str | None, prompt: Prompt, params: SamplingParams | None,
                  priority: float) -> _Live:

@@ -93,6 +93,15 @@ def test_an_aborted_stream_ends_and_says_so(folder):
     assert last.finished and last.outputs[0].finish_reason == "abort" and len(last.outputs[0].token_ids) == 1
 
 
+def test_a_finished_stream_leaves_another_request_of_its_name_alone(folder):
+    llm = LLM(folder)
+    stream = llm.engine.stream([1, 2], SamplingParams(temperature=0, max_tokens=1), request_id="s")
+    assert next(stream).finished is True
+    llm.engine.add_request("s", [3], GREEDY)
+    stream.close()
+    assert llm.engine.has_unfinished
+
+
 def test_a_stream_refuses_at_once(folder):
     with pytest.raises(RequestError, match="empty"):
         LLM(folder).engine.stream([], GREEDY)

@@ -65,7 +65,8 @@ def test_d11_dot_products_depend_on_distance_only():
 
 
 def test_d11_halves_not_pairs():
-    turned = rotate(torch.tensor([[[1.0, 0.0, 0.0, 0.0]]]), *rope_table(4, rope_frequencies(4, 1e4)[0])[:, 3, None, None])
+    cos, sin = rope_table(4, rope_frequencies(4, 1e4)[0])[:, 3, None, None]
+    turned = rotate(torch.tensor([[[1.0, 0.0, 0.0, 0.0]]]), cos, sin)
     assert turned.flatten().tolist() == pytest.approx([math.cos(3), 0.0, math.sin(3), 0.0], abs=1e-6)
 
 

@@ -138,7 +138,7 @@ class ShadowExecutor:
             _need(item.start == request.num_computed_tokens, "request {} goes on at {}, it has {} computed",
                   name, item.start, request.num_computed_tokens)
             _need(item.sample == (item.context_len == request.num_tokens),
-                  "request {}: sample is {} at {} of {}", name, item.sample, item.context_len, request.num_tokens)
+                  "request {}: sample is {} at {}", name, item.sample, item.context_len)
             _need(item.block_table == table, "request {} runs with table {}, it holds {}",
                   name, item.block_table, table)
             _need(len(table) * self.block_size >= item.context_len, "request {} has no block for position {}",

@@ -20,7 +20,7 @@ TESTS = 20
 def random_config(random: Random) -> Config:
     """Any combination of options; small pools come often, for they preempt."""
     pick = random.choice
-    num_blocks = pick((1, 2, 3, 4, 6, 8, 12, 40))
+    num_blocks = pick((1, 2, 4, 6, 6, 8, 8, 10, 12, 16, 40))
     return Config(
         num_blocks=num_blocks,
         block_size=pick((1, 2, 3, 4, 4, 5, 8)),
@@ -30,13 +30,13 @@ def random_config(random: Random) -> Config:
         share_partial_blocks=random.random() < 0.7,
         weak_hash=pick((0, 0, 1, 4)),
         vocab_size=pick((2, 3, 5)),
-        max_num_seqs=pick((1, 2, 3, 5, 8)),
-        max_num_batched_tokens=pick((1, 2, 5, 8, 16, 64)),
-        max_model_len=pick((None, None, 6, 20)),
+        max_num_seqs=pick((1, 2, 3, 4, 6, 8)),
+        max_num_batched_tokens=pick((1, 3, 5, 8, 16, 16, 64)),
+        max_model_len=pick((None, None, None, 20)),
         enable_chunked_prefill=random.random() < 0.75,
         long_prefill_token_threshold=pick((0, 0, 1, 3, 7)),
-        watermark=pick((0.0, 0.0, 0.2, 0.6)),
-        scheduling_policy=pick(("fcfs", "fcfs", "round_robin", "priority", "static")),
+        watermark=pick((0.0, 0.0, 0.0, 0.2, 0.6)),
+        scheduling_policy=pick(("fcfs", "fcfs", "fcfs", "round_robin", "round_robin", "priority", "static")),
         quantum=pick((1, 2, 5)),
         victim=pick(("newest", "most_generated", "lowest_priority")),
         preemption_mode=pick(("recompute", "swap")),
@@ -50,9 +50,10 @@ class Walker:
         self.random = Random(seed)
         self.world = World(random_config(self.random))
         config = self.world.config
-        length = min(self.world.capacity, 40) + 2
-        self.documents = [[self.random.randrange(config.vocab_size) for _ in range(length)] for _ in range(2)]
-        self.load = self.random.choice((2, 4, 10))  # requests that are kept in flight
+        self.longest = min(self.world.capacity * self.random.choice((1, 2, 4)) // 4 + 1, 40)
+        self.documents = [[self.random.randrange(config.vocab_size) for _ in range(self.longest)]
+                          for _ in range(2)]
+        self.load = self.random.choice((3, 6, 10))  # requests that are kept in flight
         self.num_names = 0
 
     def name(self) -> str:
@@ -68,21 +69,28 @@ class Walker:
 
     def add(self) -> None:
         random, config = self.random, self.world.config
-        document = random.choice(self.documents)
-        prompt = document[:random.randrange(1, len(document))]
+        prompt = list(random.choice(self.documents))
+        if random.random() < 0.8:
+            prompt = prompt[:random.randrange(1, len(prompt) + 1)]
         if random.random() < 0.3:
             prompt = prompt[:max(1, len(prompt) // config.block_size * config.block_size)]
-        if random.random() < 0.5:
-            prompt = prompt[:len(prompt) // 2] + [random.randrange(config.vocab_size)
-                                                  for _ in range(random.randrange(5))] or [1]
-        max_tokens = random.choice((1, 2, 6, 12, 30))
+        if random.random() < 0.3:
+            prompt = prompt[:len(prompt) * 2 // 3] + [random.randrange(config.vocab_size) for _ in range(3)]
+        if random.random() < 0.3:  # what somebody has now is what somebody else asks next
+            self.documents[random.randrange(2)] = self.conversation() or prompt
+        max_tokens = random.choice((1, 6, 12, 30))
         self.world.add(
             self.name(), prompt,
-            SamplingParams(max_tokens=max_tokens, seed=random.randrange(3), ignore_eos=random.random() < 0.7,
+            SamplingParams(max_tokens=max_tokens, seed=random.randrange(3), ignore_eos=random.random() < 0.9,
                            min_tokens=random.choice((0, 0, max_tokens // 2)),
                            stop_token_ids=[1] if random.random() < 0.1 else []),
-            priority=random.randrange(3), cache_salt=random.choice((None, None, None, "a", 1, ("a", 1))),
+            priority=random.randrange(3), cache_salt=random.choice((None,) * 9 + ("a", 1, ("a", 1))),
             skip_reading_prefix_cache=random.random() < 0.1)
+
+    def conversation(self) -> list[int]:
+        """The tokens of somebody who is being served, up to a length that is not refused too often."""
+        requests = list(self.world.scheduler.requests.values())
+        return self.random.choice(requests).token_ids[:self.longest] if requests else []
 
     def meanwhile(self) -> None:
         """What may happen while a step is running."""
@@ -101,8 +109,8 @@ class Walker:
         kind = random.random()
         if kind < 0.80:
             world.step(self.meanwhile if random.random() < 0.05 else None)
-        elif kind < 0.86 and not world.is_static:
-            world.fork(self.some(), self.name(), random.randrange(3), random.choice((1, 6, 12, 30)))
+        elif kind < 0.88 and not world.is_static:
+            world.fork(self.some(), self.name(), random.randrange(3), random.choice((1, 12, 30, 30)))
         elif kind < 0.91:
             world.end(self.some(), random.choice((FinishReason.ABORT, FinishReason.STOP)))
             world.check()

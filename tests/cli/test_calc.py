@@ -150,7 +150,9 @@ def test_a_config_by_file_or_folder(capsys, tmp_path):
 
 
 def test_more_tokens_than_the_model_is_made_for_is_said(capsys):
-    assert "own limit of 1,024" in run_calc(capsys, "gpt2", "--seq-len", "4096")
+    assert "own limit of 1,024" in run_calc(capsys, "gpt2", "--seq-len", "1025")
+    assert "own limit" not in run_calc(capsys, "gpt2", "--seq-len", "1024")
+    assert "own limit" not in run_calc(capsys, "falcon-7b")  # the config states no limit
 
 
 def test_the_list_names_every_model_once(capsys):

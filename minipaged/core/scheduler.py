@@ -214,7 +214,8 @@ class ContinuousBatchingScheduler(BaseScheduler):
     def fork(self, parent_id: str, child_id: str, params: SamplingParams | None = None) -> Request:
         """A second request that goes on from the same tokens and shares all of their blocks.
 
-        It takes a free seat, or waits first in line with its blocks. Raises RequestError.
+        It takes a free seat, or waits with its blocks, first in line (by its rank under priority). Raises
+        RequestError.
         """
         self._between_steps("fork")
         if parent_id not in self.requests:
@@ -232,11 +233,10 @@ class ContinuousBatchingScheduler(BaseScheduler):
         if parent.status in (RUNNING, PAUSED):
             self.kv.fork(parent, child)
             child.status = PAUSED
-            if len(self.running) < self.max_num_seqs:
-                self._seat(child, 0, "fork")
-            else:
-                self.waiting.appendleft(child)
         else:
             child.num_computed_tokens = 0
+        if child.status is PAUSED and len(self.running) < self.max_num_seqs:
+            self._seat(child, 0, "fork")
+        else:
             self._policy.requeue(self.waiting, child)
         return child

@@ -67,9 +67,12 @@ class StaticBatchingScheduler(BaseScheduler):
     def _free(self, request: Request) -> None:
         self.idle_rows.append(request)
         if not self.running:
-            for row in self.idle_rows:
-                self.kv.free(row)
-            self.idle_rows.clear()
+            self._end_batch()
+
+    def _end_batch(self) -> None:
+        for row in self.idle_rows:
+            self.kv.free(row)
+        self.idle_rows.clear()
 
     def _return_to_queue(self, plan: StepPlan) -> list[str]:
         if not plan.admitted:
@@ -79,4 +82,5 @@ class StaticBatchingScheduler(BaseScheduler):
             self.waiting.appendleft(request)
         returned = [request.request_id for request in self.running]
         self.running.clear()
+        self._end_batch()
         return returned

@@ -40,6 +40,19 @@ def test_impossible_tokens_are_never_drawn():
     assert set(draw(logits, 1.0, 300)) == {1, 3}
 
 
+@pytest.mark.parametrize(("number", "token"), [(0.0, 1), (1 - 2 ** -53, 3)])
+def test_the_ends_of_the_range_hit_possible_tokens(monkeypatch, number, token):
+    monkeypatch.setattr("minipaged.runtime.sampler.uniform", lambda seed, position: number)
+    assert draw(torch.tensor([[-torch.inf, 0.0, -torch.inf, 0.0, -torch.inf]]), 1.0) == [token]
+
+
+def test_the_engine_draws_by_seed_and_position(folder):
+    """At a very high temperature all tokens are equally likely, so the draw itself chooses."""
+    params = SamplingParams(temperature=1e12, seed=11, max_tokens=10)
+    output = LLM(folder).generate([[1, 2, 3]], params)[0].outputs[0]
+    assert output.token_ids == [int(uniform(11, position) * 300) for position in range(10)]
+
+
 def test_e2_e3_greedy_rows_beside_others():
     rows = torch.tensor([[1.0, -torch.inf, 3.0, -torch.inf], [0.0, 0.0, 0.0, 0.0]])
     greedy, warm = SamplingParams(temperature=0), SamplingParams(temperature=0.8)

@@ -4,10 +4,10 @@
     python tests/core/mutants.py --list     only show the faults
 
 Faults are made from the syntax tree (`faults_of`) and drawn with a seed. Each goes into a copy of the package
-in a temporary folder, where the tests of this folder (of the random walk a fifth) run until the first failure; a
-test that hangs is a failure. Texts of errors and reports, docstrings, annotations and `__repr__` are left alone.
-The result goes to benchmarks/results/mutants.json; faults that no test could notice, with the reason, stand
-in mutants_equivalent.json.
+in a temporary folder, where the tests of this folder (of the random walk a fifth) run until the first failure.
+A test that hangs is a failure. Texts of errors and reports, docstrings, annotations and `__repr__` are left
+alone. The result goes to benchmarks/results/mutants.json; faults that no test could notice, with the reason,
+stand in mutants_equivalent.json.
 """
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class _Finder(ast.NodeVisitor):
     def visit_Assign(self, node: ast.Assign) -> None:
         targets = [item for target in node.targets
                    for item in (target.elts if isinstance(target, ast.Tuple) else [target])]
-        if not all(isinstance(target, ast.Name) for target in targets):  # a missing name is noticed too easily
+        if not all(isinstance(target, ast.Name) for target in targets):  # a missing name is too plain
             self.swap(node, "pass")
         self.generic_visit(node)
 
@@ -271,12 +271,13 @@ class Workplace:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.core = folder / "package" / "minipaged" / "core"
         shutil.copytree(ROOT / "minipaged", folder / "package" / "minipaged", dirs_exist_ok=True,
                         ignore=shutil.ignore_patterns("__pycache__", "models"))
         shutil.copytree(HERE, folder / "tests" / "core", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "tests" / "conftest.py", folder / "tests")
         shutil.copy(ROOT / "pyproject.toml", folder)
-        names = sorted(file.name for file in HERE.glob("test_*.py") 
+        names = sorted(file.name for file in HERE.glob("test_*.py")
                        if file.name not in (SCHEDULES, STATES, "test_random_walk.py"))
         self.tests = [f"tests/core/{name}" for name in [*names, SCHEDULES, *WALK, STATES]]
 
@@ -300,8 +301,8 @@ class Workplace:
 
     def try_fault(self, fault: Fault) -> tuple[str, float]:
         """(what killed it or "", seconds)"""
-        target = self.folder / "package" / "minipaged" / "core" / fault.file
-        source, start = (CORE / fault.file).read_bytes(), time.perf_counter()
+        target, start = self.core / fault.file, time.perf_counter()
+        source = target.read_bytes()
         target.write_bytes(mutated(source, fault))
         try:
             return self.run(), time.perf_counter() - start
@@ -361,7 +362,10 @@ def run_all(faults: list[Fault], jobs: int) -> list[dict]:
           Progress(*columns) as progress):
         places: Queue[Workplace] = Queue()
         for number in range(jobs):
-            places.put(Workplace(Path(folder) / str(number)))
+            place = Workplace(Path(folder) / str(number))
+            if digest(place.core) != core:
+                raise SystemExit("core/ was edited just now; start again")
+            places.put(place)
 
         def attempt(fault: Fault | None) -> tuple[Fault | None, str, float]:
             place = places.get()

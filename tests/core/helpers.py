@@ -16,6 +16,7 @@ from minipaged.core import (
     StepPlan,
     check_invariants,
 )
+
 from .shadow import ShadowExecutor, undisturbed
 
 KV_OPTIONS = ("enable_prefix_caching", "share_partial_blocks", "free_order", "num_cpu_blocks", "hash_fn")
@@ -65,7 +66,8 @@ def play(scheduler, steps: int = 1, run: Callable[[StepPlan], dict[str, int]] = 
     return plans
 
 
-def finish_all(scheduler, *requests: Request, limit: int = 300, executor: ShadowExecutor | None = None) -> list[StepPlan]:
+def finish_all(scheduler, *requests: Request, limit: int = 300,
+               executor: ShadowExecutor | None = None) -> list[StepPlan]:
     """Run until nobody is left: memory contents are checked at each step, tokens against those of each request
     alone, and nothing may be held in the end. Returns the plans."""
     executor = executor or ShadowExecutor(scheduler)

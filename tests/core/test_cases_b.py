@@ -110,7 +110,7 @@ def test_B7_new_weights_need_a_reset_and_it_waits_for_live_requests() -> None:
 @pytest.mark.parametrize("partial", [True, False])
 @pytest.mark.parametrize("length", [1, 4, 5, 7, 8, 9])
 def test_B8_the_same_prompt_twice_computes_at_least_one_token(length: int, partial: bool) -> None:
-    """Where a full block holds the prompt's end, partial sharing computes the last token alone, else the last block."""
+    """Partial sharing computes the last token alone where a full block holds the prompt's end, else the last block."""
     scheduler = make(8, share_partial_blocks=partial)
     kept = (length - 1) // 4 * 4
     if partial and length % 4 == 0:

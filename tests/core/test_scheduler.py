@@ -9,7 +9,6 @@ from minipaged.core import (
     ContinuousBatchingScheduler,
     EventLog,
     FinishReason,
-    KVCacheManager,
     Request,
     RequestStatus,
     SamplingParams,
@@ -335,65 +334,3 @@ def test_a_request_tells_its_state() -> None:
     one.token_ids.append(9)
     assert (one.num_tokens, one.num_output_tokens, one.prompt_token_ids, one.output_token_ids) == (4, 1, [1, 2, 3], [9])
     assert list(one.packed_tokens()) == [1, 2, 3, 9]
-
-
-# ---- the invariant checker can fail ----
-
-def broken(kind: str) -> tuple[object, str]:
-    scheduler = make(6, num_cpu_blocks=2)
-    add(scheduler, "a", 6), add(scheduler, "b", 3)
-    play(scheduler)
-    kv, allocator = scheduler.kv, scheduler.kv.allocator
-    if kind == "count":
-        allocator.increment_ref(0)
-        return scheduler, "reference count: block 0 has count 2; 1 table"
-    if kind == "leak":
-        allocator.allocate()
-        return scheduler, "reference count: block 3 has count 1; 0 table"
-    if kind == "freed":
-        allocator.free(0)
-        return scheduler, "free queue: block 0 is in it, though a table holds it"
-    if kind == "free_count":
-        allocator.free_count += 1
-        return scheduler, "free queue: it has 3 blocks, free_count says 4"
-    if kind == "keys":
-        kv.prefix_cache.covered[0] = 1
-        return scheduler, "keys: block 0 says 1 tokens are covered; its keys cover 4"
-    if kind == "seat":
-        scheduler.waiting.append(scheduler.running[0])
-        return scheduler, "queues: request a is in 2 queue"
-    if kind == "status":
-        scheduler.running[0].status = RequestStatus.PAUSED
-        return scheduler, "queues: request a has a seat and is paused"
-    if kind == "seats":
-        scheduler.max_num_seqs = 1
-        return scheduler, "seats: 2 requests run; there are 1 seats"
-    if kind == "progress":
-        scheduler.running[0].num_computed_tokens += 1
-        return scheduler, "progress: request a has 7 of 7 tokens computed; nothing is left"
-    if kind == "short table":
-        scheduler.running[1].num_computed_tokens, scheduler.running[1].token_ids[4:] = 5, [1, 2, 3]
-        return scheduler, "table: request b has 5 tokens computed in only 1 block"
-    if kind == "unknown":
-        scheduler.running.remove(scheduler.requests.pop("a"))
-        return scheduler, "leak: request a holds blocks, though it is not live"
-    scheduler.requests["a"].token_ids[0] = 5
-    scheduler.requests["a"].packed_tokens()[0] = 5
-    return scheduler, "contents: logical block 0 of request a is published as something else"
-
-
-@pytest.mark.parametrize("kind", ["count", "leak", "freed", "free_count", "keys", "seat", "status", "seats", "progress",
-                                  "short table", "unknown", "contents"])
-def test_check_invariants_names_a_broken_rule(kind: str) -> None:
-    scheduler, message = broken(kind)
-    with pytest.raises(AssertionError) as report:
-        check_invariants(scheduler)
-    assert message in str(report.value) and "broken rule(s):\n- " in str(report.value)
-
-
-def test_check_invariants_takes_a_manager_alone() -> None:
-    kv = KVCacheManager(2, 4)
-    check_invariants(kv)
-    kv.allocator.allocate()
-    with pytest.raises(AssertionError, match="2 broken rule"):
-        check_invariants(kv)

@@ -4,10 +4,10 @@
     python tests/core/mutants.py --list     only show the faults
 
 Faults are made from the syntax tree (`faults_of`) and drawn with a seed. Each goes into a copy of the package
-in a temporary folder, where the tests of this folder (of the random walk a fifth) run until the first failure.
-A test that hangs is a failure. Texts of errors and reports, docstrings, annotations and `__repr__` are left
-alone. The result goes to benchmarks/results/mutants.json; faults that no test could notice, with the reason,
-stand in mutants_equivalent.json.
+in a temporary folder, where the tests of this folder (a fifth of the random walk) run until one fails; a test
+that hangs is a failure. Texts of errors and reports, docstrings, annotations and `__repr__` are left alone. The
+result goes to benchmarks/results/mutants.json; faults that no test could notice, with the reason, stand in
+mutants_equivalent.json.
 """
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from queue import Queue
-from random import Random
 from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
@@ -259,9 +258,9 @@ def mutated(source: bytes, fault: Fault) -> bytes:
 
 
 def sample(count: int, seed: int) -> list[Fault]:
-    """`count` faults of all files of core, in the order in which they are tried."""
+    """`count` faults of all files of core, drawn so that an edit leaves faults elsewhere in the draw."""
     faults = [fault for file in sorted(CORE.glob("[a-z]*.py")) for fault in faults_of(file)]
-    return Random(seed).sample(faults, min(count, len(faults)))
+    return sorted(faults, key=lambda fault: hashlib.sha256(f"{seed} {fault.name}".encode()).digest())[:count]
 
 
 # ---- running the tests ----
@@ -323,22 +322,21 @@ sys.exit(pytest.main(sys.argv[1:]))
 """
 
 
-def digest(folder: Path) -> str:
-    """A name for the contents of all Python files of a folder."""
-    contents = hashlib.sha256()
-    for file in sorted(folder.glob("*.py")):
-        contents.update(file.name.encode() + file.read_bytes())
-    return contents.hexdigest()[:16]
+def digest(*files: Path) -> str:
+    """A name for the contents of some files."""
+    contents = b"".join(file.name.encode() + file.read_bytes() for file in sorted(files))
+    return hashlib.sha256(contents).hexdigest()[:16]
 
 
-def load(core: str, tests: str) -> dict[str, dict]:
-    """Earlier results that still say something: of this core; survivors only of these tests."""
+def load(core: str, tests: str, sources: dict[str, str]) -> dict[str, dict]:
+    """Earlier results that still say something: what was noticed, while the file with the fault is the same,
+    and what survived these very tests in this very core."""
     if not RESULTS.exists():
         return {}
     earlier = json.loads(RESULTS.read_text(encoding="utf-8"))
-    if earlier["core"] != core:
-        return {}
-    return {row["fault"]: row for row in earlier["faults"] if row["killed_by"] or earlier["tests"] == tests}
+    same = (earlier["core"], earlier["tests"]) == (core, tests)
+    return {row["fault"]: row for row in earlier["faults"]
+            if (row["killed_by"] or same) and row["source"] == sources.get(row["file"])}
 
 
 def save(core: str, tests: str, rows: list[dict]) -> None:
@@ -355,15 +353,16 @@ def run_all(faults: list[Fault], jobs: int) -> list[dict]:
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
 
-    core, tests = digest(CORE), digest(HERE)
-    rows = load(core, tests)
+    core, tests = digest(*CORE.glob("*.py")), digest(*HERE.glob("*.py"))
+    sources = {fault.file: digest(CORE / fault.file) for fault in faults}
+    rows = load(core, tests, sources)
     todo = [fault for fault in faults if fault.name not in rows]
     with (tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool,
           Progress(*columns) as progress):
         places: Queue[Workplace] = Queue()
         for number in range(jobs):
             place = Workplace(Path(folder) / str(number))
-            if digest(place.core) != core:
+            if digest(*place.core.glob("*.py")) != core:
                 raise SystemExit("core/ was edited just now; start again")
             places.put(place)
 
@@ -380,7 +379,8 @@ def run_all(faults: list[Fault], jobs: int) -> list[dict]:
         for future in as_completed([pool.submit(attempt, fault) for fault in todo]):
             fault, killed_by, seconds = future.result()
             rows[fault.name] = {"fault": fault.name, "file": fault.file, "line": fault.line,
-                                "killed_by": killed_by, "seconds": round(seconds, 1)}
+                                "source": sources[fault.file], "killed_by": killed_by,
+                                "seconds": round(seconds, 1)}
             done = [rows[fault.name] for fault in faults if fault.name in rows]
             save(core, tests, done)
             alive = sum(not row["killed_by"] for row in done)

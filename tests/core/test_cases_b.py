@@ -112,9 +112,8 @@ def test_B7_new_weights_need_a_reset_and_it_waits_for_live_requests() -> None:
 def test_B8_the_same_prompt_twice_computes_at_least_one_token(length: int, partial: bool) -> None:
     """Partial sharing computes the last token alone where a full block holds the prompt's end, else the last block."""
     scheduler = make(8, share_partial_blocks=partial)
-    kept = (length - 1) // 4 * 4
-    if partial and length % 4 == 0:
-        kept = length - 1  # of 7, only 4: the tail key covers 3 tokens of its block, and 3 would leave nothing to compute
+    # Of 7 tokens only 4 are found: the tail key covers 3 tokens of its block, which would leave none to compute.
+    kept = length - 1 if partial and length % 4 == 0 else (length - 1) // 4 * 4
     assert serve(scheduler, range(length), range(length), range(length)) == [0, kept, kept]
 
 

@@ -183,6 +183,15 @@ def test_the_report_counts_what_the_log_says(folder, tmp_path):
     json.dumps(report.to_dict())
 
 
+def test_a_copy_is_as_full_as_its_source(folder):
+    llm = LLM(folder, block_size=4)
+    params = SamplingParams(temperature=0, max_tokens=1)
+    llm.generate([[1, 2, 3, 4, 5]], params)
+    llm.generate([[1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 7]], params)
+    report = paging_report(llm.engine.events, llm.engine.max_model_len)
+    assert (report.blocks_copied, report.fullest_slots, report.fullest_filled) == (1, 12, 4 + 2 + 2)
+
+
 def test_the_report_counts_recomputed_tokens(folder):
     llm = LLM(folder, block_size=4, num_blocks=6, enable_prefix_caching=False)
     outputs = llm.generate([[1] * 9, [2] * 9], SamplingParams(temperature=0, max_tokens=8))

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from minipaged.core import KVCacheManager, PrefixCache, Request
+from minipaged.core import EventLog, KVCacheManager, PrefixCache, Request
 from minipaged.core.block_hash import encode, root_key
 from minipaged.errors import RequestError
 
@@ -207,6 +207,17 @@ def test_store_again_changes_nothing_and_other_contents_replace() -> None:
     assert cache.match_prefix([1, 2, 3, 4, 5]) == ([0], 2)
     assert cache.match_prefix([1, 2, 7, 8, 5]) == ([0, 1], 4)
     assert cache.reset() == 2 and len(cache) == 0 and cache.match_prefix([1, 2, 3]) == ([], 0)
+
+
+def test_store_of_what_is_stored_says_nothing_and_another_salt_takes_the_block() -> None:
+    log = EventLog()
+    cache = PrefixCache(4, 2, events=log)
+    cache.store([1, 2, 3, 4], [0, 1])
+    count = len(log)
+    cache.store([1, 2, 3, 4], [0, 1])
+    assert len(log) == count
+    cache.store([1, 2], [0], cache_salt="x")
+    assert cache.match_prefix([1, 2, 0]) == ([], 0) and cache.match_prefix([1, 2, 0], cache_salt="x") == ([0], 2)
 
 
 def test_store_over_other_contents_forgets_them() -> None:

@@ -24,6 +24,21 @@ def test_text7_four_requests_use_47_5_percent_of_the_slot_steps() -> None:
     idle(scheduler)
 
 
+def test_events_of_a_batch() -> None:
+    log = EventLog()
+    scheduler = make(8, static=True, events=log)
+    add(scheduler, "a", 3, max_tokens=2), add(scheduler, "b", 3, max_tokens=1)
+    play(scheduler, 2)
+    assert [(event.kind, event.data) for event in log.select("allocate", "admit", "free", "finish")
+            if event.request == "a"] == [
+        ("allocate", {"block": 0, "request": "a", "index": 0, "ref_count": 1}),
+        ("allocate", {"block": 1, "request": "a", "index": 1, "ref_count": 1}),
+        ("admit", {"request": "a", "cached_tokens": 0, "resumed": False, "was": "waiting"}),
+        ("free", {"block": 1, "request": "a", "end": "front", "cached": False}),
+        ("free", {"block": 0, "request": "a", "end": "back", "cached": True}),
+        ("finish", {"request": "a", "reason": "length", "num_tokens": 5})]
+
+
 def test_every_row_reserves_for_the_longest_from_the_first_step_on() -> None:
     scheduler = make(10, static=True)
     add(scheduler, "a", 5, max_tokens=2)

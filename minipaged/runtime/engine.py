@@ -8,12 +8,21 @@ from pathlib import Path
 from minipaged.core.request import SamplingParams
 from minipaged.errors import RequestError
 from minipaged.models import model_path
+from minipaged.runtime.beam_search import BeamSearchParams
 from minipaged.runtime.llm_engine import LLMEngine, Prompt
 from minipaged.runtime.loader import load_model
-from minipaged.runtime.outputs import CompletionOutput, RequestMetrics, RequestOutput
+from minipaged.runtime.outputs import (
+    BeamSearchOutput,
+    BeamSearchSequence,
+    CompletionOutput,
+    Logprob,
+    RequestMetrics,
+    RequestOutput,
+)
 from minipaged.runtime.tokenizer import Tokenizer
 
-__all__ = ["LLM", "CompletionOutput", "LLMEngine", "RequestMetrics", "RequestOutput"]
+__all__ = ["LLM", "BeamSearchOutput", "BeamSearchParams", "BeamSearchSequence", "CompletionOutput", "LLMEngine",
+           "Logprob", "RequestMetrics", "RequestOutput"]
 
 
 class LLM:
@@ -63,6 +72,10 @@ class LLM:
         params = _one_for_each(sampling_params, len(prompts))
         with _progress_bar(len(prompts), use_tqdm) as show:
             return self.engine.generate(prompts, params, on_step=show)
+
+    def beam_search(self, prompts: Prompt | Sequence[Prompt], params: BeamSearchParams) -> list[BeamSearchOutput]:
+        """The `beam_width` best continuations of each prompt, best first. Errors are those of `generate`."""
+        return self.engine.beam_search(_as_list(prompts), params)
 
 
 @contextmanager

@@ -23,33 +23,20 @@ from minipaged.core import (
 from minipaged.errors import RequestError
 from minipaged.formulas import parse_bytes
 from minipaged.runtime.attention import make_backend
+from minipaged.runtime.beam_search import BeamGroup, BeamSearchParams
 from minipaged.runtime.executor import PagedExecutor, RecomputeExecutor
 from minipaged.runtime.kv_pool import KVPool, block_bytes
 from minipaged.runtime.model import DecoderModel
-from minipaged.runtime.outputs import CompletionOutput, RequestMetrics, RequestOutput
-from minipaged.runtime.sampler import SampleRow, check_params, sample
-from minipaged.runtime.tokenizer import Detokenizer, Tokenizer
+from minipaged.runtime.outputs import BeamSearchOutput, Logprob, RequestOutput
+from minipaged.runtime.sampler import check_params, sample, top_logprobs
+from minipaged.runtime.sequence_group import Sequence as OutputSequence
+from minipaged.runtime.sequence_group import SequenceGroup
+from minipaged.runtime.tokenizer import Tokenizer
 
 DEFAULT_KV_MEMORY = 256 * 2 ** 20  # the pool's size where nobody says it; less when it could not be used
 
 #: A text, token ids, or {"prompt": text} / {"prompt_token_ids": ids}, with "cache_salt" if wanted.
 Prompt = str | Sequence[int] | dict
-
-
-class _Live:
-    """A request in the engine, with what the scheduler need not know."""
-
-    __slots__ = ("request", "prompt", "seed", "detokenizer", "num_decoded", "arrival_step", "first_scheduled_step",
-                 "first_token_step", "finished_step", "num_computed_tokens")
-
-    def __init__(self, request: Request, prompt: str | None, seed: int | str, detokenizer: Detokenizer | None) -> None:
-        self.request, self.prompt, self.seed, self.detokenizer = request, prompt, seed, detokenizer
-        self.num_decoded = 0
-        self.arrival_step = 0
-        self.first_scheduled_step: int | None = None
-        self.first_token_step: int | None = None
-        self.finished_step: int | None = None
-        self.num_computed_tokens = 0
 
 
 class LLMEngine:
@@ -87,15 +74,18 @@ class LLMEngine:
                                dtype=model.dtype, device=model.device)
             self.executor = PagedExecutor(model, self.pool, backend)
         else:
-            self.executor = RecomputeExecutor(model, lambda name: self._live[name].request.token_ids)
-        self._live: dict[str, _Live] = {}
+            self.executor = RecomputeExecutor(model, self._tokens_of)
+        self._groups: dict[str, SequenceGroup | BeamGroup] = {}  # what the user sees, by the user's id
+        self._owners: dict[str, OutputSequence | BeamGroup] = {}  # whose is a request of the scheduler
         self._seed, self._num_requests = seed, 0
         self._check_invariants = check_invariants
         self._plan: StepPlan | None = None
+        self._first_tokens: list[tuple[SequenceGroup, list[int]]] = []  # of groups whose prompt this step ended
+        self._beam_groups: list[BeamGroup] = []  # that this step computed
 
     @property
     def has_unfinished(self) -> bool:
-        return bool(self._live)
+        return bool(self._groups)
 
     @property
     def num_kv_projections(self) -> int:
@@ -111,14 +101,20 @@ class LLMEngine:
         Raises RequestError for one that can't be served: empty, token ids that the model doesn't have, too
         long, an id in use. Nothing changes then, and the others are served.
         """
-        return self._queue(self._prepare(request_id, prompt, params, priority)).request.request_id
+        return self._queue(self._prepare(request_id, prompt, params, priority)).request_id
 
     def abort(self, request_id: str) -> bool:
-        """Give up a request in any state; all its blocks come back. False when it is unknown or has ended."""
-        live = self._live.pop(request_id, None)
-        if live is not None:
-            live.finished_step = self.scheduler.step_index
-        return self.scheduler.abort(request_id)
+        """Give up a request, with all of its outputs, in any state; its blocks come back. False when it is
+        unknown or has ended."""
+        group = self._groups.pop(request_id, None)
+        if group is None:
+            return False
+        for name in group.names:
+            self._owners.pop(name, None)
+            self.scheduler.abort(name)
+        if isinstance(group, SequenceGroup):
+            group.finished_step = self.scheduler.step_index
+        return True
 
     def generate(self, prompts: Sequence[Prompt], params: Sequence[SamplingParams], *,
                  on_step: Callable[[int, int], None] | None = None) -> list[RequestOutput]:
@@ -128,24 +124,45 @@ class LLMEngine:
         index of a prompt that can't be served; then none is queued. Any other error, or Ctrl-C, gives all
         of them up.
         """
-        lives = []
+        groups = []
         for index, (prompt, one) in enumerate(zip(prompts, params, strict=True)):
             with _naming_prompt(index):
-                lives.append(self._prepare(None, prompt, one, 0))
+                groups.append(self._prepare(None, prompt, one, 0))
+        self._serve(groups, on_step)
+        return [group.output() for group in groups]
+
+    def beam_search(self, prompts: Sequence[Prompt], params: BeamSearchParams) -> list[BeamSearchOutput]:
+        """The `beam_width` best continuations of each prompt. Errors are those of `generate`."""
+        if not isinstance(params, BeamSearchParams):
+            raise RequestError(f"beam search takes a BeamSearchParams object; got {params!r:.60}")
+        groups = []
+        for index, prompt in enumerate(prompts):
+            with _naming_prompt(index):
+                self._need_forks("beam search")
+                request = self._make_request(None, prompt, SamplingParams(max_tokens=params.max_tokens,
+                                                                          ignore_eos=True), 0)[0]
+                groups.append(BeamGroup(request, params, self.model.config.eos_token_ids))
+        self._serve(groups, None)
+        return [group.output(self.tokenizer) for group in groups]
+
+    def _serve(self, groups: Sequence[SequenceGroup | BeamGroup],
+               on_step: Callable[[int, int], None] | None) -> None:
+        """Queue all, or none when one is refused, and step until they are done."""
+        unfinished = list(groups)
         try:
-            for index, live in enumerate(lives):
+            for index, group in enumerate(groups):
                 with _naming_prompt(index):
-                    self._queue(live)
-            while not all(live.request.is_finished for live in lives):
+                    self._queue(group)
+            while unfinished:
                 self._advance()
+                unfinished = [group for group in unfinished if group.request_id in self._groups]
                 if on_step is not None:
-                    on_step(sum(live.request.is_finished for live in lives),
-                            sum(live.request.num_output_tokens for live in lives))
+                    on_step(len(groups) - len(unfinished), sum(group.num_output_tokens for group in groups))
         except BaseException:
-            for live in lives:
-                self.abort(live.request.request_id)
+            for group in groups:
+                if self._groups.get(group.request_id) is group:
+                    self.abort(group.request_id)
             raise
-        return [self._output(live) for live in lives]
 
     def stream(self, prompt: Prompt, params: SamplingParams | None = None, *,
                request_id: str | None = None) -> Iterator[RequestOutput]:
@@ -155,41 +172,54 @@ class LLMEngine:
         """
         return self._stream(self._queue(self._prepare(request_id, prompt, params, 0)))
 
-    def _stream(self, live: _Live) -> Iterator[RequestOutput]:
+    def _stream(self, group: SequenceGroup) -> Iterator[RequestOutput]:
         seen = 0
         try:
-            while not live.request.is_finished:
-                if live.request.num_output_tokens == seen:
+            while not group.is_finished:
+                if group.num_output_tokens == seen:
                     self._advance()
                     continue
-                seen = live.request.num_output_tokens
-                yield self._output(live)
-            yield self._output(live)
+                seen = group.num_output_tokens
+                yield group.output()
+            yield group.output()
         finally:
-            if self._live.get(live.request.request_id) is live:  # its id may belong to another one by now
-                self.abort(live.request.request_id)
+            if self._groups.get(group.request_id) is group:  # its id may belong to another one by now
+                self.abort(group.request_id)
 
     def _prepare(self, request_id: str | None, prompt: Prompt, params: SamplingParams | None,
-                 priority: float) -> _Live:
+                 priority: float) -> SequenceGroup:
         """Check and encode; nothing is queued yet."""
+        params = SamplingParams() if params is None else params
+        check_params(params, self.model.config.vocab_size)
+        if params.n > 1:
+            self._need_forks(f"n is {params.n}; that")
+        if params.stop and self.tokenizer is None:
+            raise RequestError(f"stop is {params.stop!r}, but the model folder has no tokenizer.json; use "
+                               "stop_token_ids")
+        request, text, number = self._make_request(request_id, prompt, params, priority)
+        seed = f"{self._seed}/{number}" if params.seed is None else params.seed
+        return SequenceGroup(request, text, seed, self.tokenizer)
+
+    def _make_request(self, request_id: str | None, prompt: Prompt, params: SamplingParams,
+                      priority: float) -> tuple[Request, str | None, int]:
+        """(request, text of the prompt, number of the request in the order of arrival)."""
         number = self._num_requests
-        while request_id is None and str(number) in self._live:
+        while request_id is None and str(number) in self._groups:
             number += 1
         name = str(number) if request_id is None else request_id
         if not isinstance(name, str) or not name:
             raise RequestError(f"request_id is {request_id!r}; it must be a non-empty text, or None for a number")
-        params = SamplingParams() if params is None else params
-        vocab_size = self.model.config.vocab_size
-        check_params(params, vocab_size)
         text, token_ids, salt = self._read_prompt(name, prompt)
         request = Request(name, token_ids, params, priority=priority, cache_salt=salt)
-        largest = max(request.token_ids)
+        largest, vocab_size = max(request.token_ids), self.model.config.vocab_size
         if largest >= vocab_size:
             raise RequestError(f"request {name} has token id {largest}; the model's ids are 0 to {vocab_size - 1}")
-        seed = f"{self._seed}/{number}" if params.seed is None else params.seed
         self._num_requests = number + 1
-        detokenizer = Detokenizer(self.tokenizer, token_ids) if self.tokenizer is not None else None
-        return _Live(request, text, seed, detokenizer)
+        return request, text, number
+
+    def _need_forks(self, what: str) -> None:
+        if not isinstance(self.scheduler, ContinuousBatchingScheduler):
+            raise RequestError(f"{what} needs a scheduler that can fork; scheduling_policy 'static' can't")
 
     def _read_prompt(self, name: str, prompt: Prompt) -> tuple[str | None, Sequence[int], object]:
         """(text, token ids, cache salt)."""
@@ -207,74 +237,131 @@ class LLMEngine:
             raise RequestError(f"request {name}: the model folder has no tokenizer.json; give prompt_token_ids")
         return prompt, self.tokenizer.encode(prompt), salt
 
-    def _queue(self, live: _Live) -> _Live:
-        self.scheduler.add_request(live.request)
-        live.arrival_step = self.scheduler.step_index + 1
-        self._live[live.request.request_id] = live
-        return live
+    def _queue(self, group: SequenceGroup | BeamGroup) -> SequenceGroup | BeamGroup:
+        for name in group.names:
+            if name in self._owners or name in self._groups:
+                raise RequestError(f"request id {name!r} is in use; give each request its own id")
+        self.scheduler.add_request(group.first)
+        group.arrival_step = self.scheduler.step_index + 1
+        self._groups[group.request_id] = group
+        if isinstance(group, BeamGroup):
+            self._owners[group.request_id] = group
+        else:
+            self._owners.update(zip(group.names, group.sequences))
+        return group
 
     # ---- the step ----
 
     def step(self) -> list[RequestOutput]:
-        """One step. Returns the outputs of the requests that got a token or ended in it."""
-        return [self._output(live) for live in self._advance()]
+        """One step. Returns the outputs of the requests that got a token or ended in it. (A beam search has
+        no output before its end; `beam_search` returns that.)"""
+        return [group.output() for group in self._advance()]
 
-    def _advance(self) -> list[_Live]:
+    def _advance(self) -> list[SequenceGroup]:
         """One step; returns who got a token or ended."""
-        if not self._live:
+        if not self._groups:
             return []
         finished = self.scheduler.step(self._run)
-        plan, changed = self._plan, []
-        for admission in plan.admitted:
-            live = self._live[admission.request_id]
-            if live.first_scheduled_step is None:
-                live.first_scheduled_step = plan.step
-        for item in plan.scheduled:
-            live = self._live[item.request_id]
-            live.num_computed_tokens += len(item.token_ids)
-            if item.sample:
-                changed.append(live)
-                if live.first_token_step is None:
-                    live.first_token_step = plan.step
-        for request in finished:
-            live = self._live.pop(request.request_id)
-            live.finished_step = plan.step
-            if live not in changed:
-                changed.append(live)
+        plan = self._plan
+        for group, tokens in self._first_tokens:
+            running = group.fork(self.scheduler, tokens)
+            self._owners.update((one.request.request_id, one) for one in running)
+        for group in self._beam_groups:
+            for name in group.names:
+                del self._owners[name]
+            group.after_commit(self.scheduler)
+            self._owners.update(dict.fromkeys(group.names, group))
+        changed = self._account(plan, finished)
+        for group in [*changed, *self._beam_groups]:
+            if group.is_finished and self._groups.pop(group.request_id, None) is not None:
+                group.finished_step = plan.step
+                for name in group.names:
+                    self._owners.pop(name, None)
         if self._check_invariants:
             check_invariants(self.scheduler)
         if not (plan.scheduled or plan.preempted or finished):
-            raise RuntimeError(f"step {plan.step} made no progress: {len(self._live)} request(s) are unfinished and "
-                               f"none could run with {self.kv.free_count} of {self.kv.num_blocks} blocks free")
+            raise RuntimeError(f"step {plan.step} made no progress: {len(self._groups)} request(s) are unfinished "
+                               f"and none could run with {self.kv.free_count} of {self.kv.num_blocks} blocks free")
         return changed
+
+    def _account(self, plan: StepPlan, finished: Sequence[Request]) -> list[SequenceGroup]:
+        """Note when things happened; end outputs whose stop text is complete. Returns the groups with news."""
+        owners, changed = self._owners, {}
+        for admission in plan.admitted:
+            group = getattr(owners.get(admission.request_id), "group", None)
+            if group is not None and group.first_scheduled_step is None:
+                group.first_scheduled_step = plan.step
+        for item in plan.scheduled:
+            one = owners.get(item.request_id)
+            if not isinstance(one, OutputSequence):
+                continue
+            group = one.group
+            group.num_computed_tokens += len(item.token_ids)
+            if item.sample:
+                changed[group.request_id] = group
+                if group.first_token_step is None:
+                    group.first_token_step = plan.step
+                if group.params.stop:
+                    self._end_at_stop_text(group)
+        for request in finished:
+            one = owners.get(request.request_id)
+            if isinstance(one, OutputSequence):
+                changed[one.group.request_id] = one.group
+        return list(changed.values())
+
+    def _end_at_stop_text(self, group: SequenceGroup) -> None:
+        for one in group.sequences:
+            if one.request is not None and one.read() and not one.request.is_finished:
+                self.scheduler.finish(one.request.request_id, FinishReason.STOP)
 
     def _run(self, plan: StepPlan) -> dict[str, int]:
         """Compute a plan: request id -> its next token."""
-        self._plan = plan
+        self._plan, self._first_tokens, self._beam_groups = plan, [], []
         logits = self.executor.run(plan)
-        lives = [self._live[item.request_id] for item in plan.scheduled if item.sample]
-        tokens = sample(logits, [SampleRow(live.request.params, live.seed, live.request.num_output_tokens)
-                                 for live in lives])
-        return {live.request.request_id: token for live, token in zip(lives, tokens, strict=True)}
+        names = [item.request_id for item in plan.scheduled if item.sample]
+        owners = [self._owners[name] for name in names]
+        if all(one.is_plain for one in owners):
+            return dict(zip(names, logits.argmax(dim=-1).tolist(), strict=True))
+        return self._sample(names, owners, logits)
 
-    def _output(self, live: _Live) -> RequestOutput:
-        request = live.request
-        tokens, reason = request.output_token_ids, request.finish_reason
-        stopped = reason is FinishReason.STOP
-        text = ""
-        if live.detokenizer is not None:
-            end = len(tokens) - 1 if stopped else len(tokens)  # the token that stopped it is not text
-            live.detokenizer.append(tokens[live.num_decoded:end])
-            live.num_decoded = end
-            if reason is not None:
-                live.detokenizer.finish()
-            text = live.detokenizer.text
-        stop_reason = tokens[-1] if stopped and tokens[-1] in request.params.stop_token_ids else None
-        completion = CompletionOutput(0, text, tokens, None if reason is None else reason.value, stop_reason)
-        metrics = RequestMetrics(live.arrival_step, live.first_scheduled_step, live.first_token_step,
-                                 live.finished_step, request.num_preemptions, live.num_computed_tokens)
-        return RequestOutput(request.request_id, live.prompt, request.prompt_token_ids, [completion],
-                             request.is_finished, request.num_cached_tokens, metrics)
+    def _sample(self, names: list[str], owners: list[OutputSequence | BeamGroup],
+                logits: torch.Tensor) -> dict[str, int]:
+        """Choose the tokens of a step, by each request's own rules."""
+        found: dict[str, int] = {}
+        sampling: list[tuple[int, OutputSequence]] = []  # row of the logits, output
+        for row, (name, one) in enumerate(zip(names, owners, strict=True)):
+            if isinstance(one, BeamGroup):
+                one.take(name, logits[row])
+                if one not in self._beam_groups:
+                    self._beam_groups.append(one)
+            else:
+                sampling += [(row, each) for each in (one.group.sequences if one.group.begins else (one,))]
+        for group in self._beam_groups:
+            found |= group.choose()
+        if not sampling:
+            return found
+        rows = [row for row, _ in sampling]
+        tokens = sample(logits if len(rows) == len(logits) and rows == [*range(len(rows))] else logits[rows],
+                        [one.sample_row() for _, one in sampling])
+        first_tokens: dict[str, tuple[SequenceGroup, list[int]]] = {}
+        for (row, one), token in zip(sampling, tokens):
+            if one.group.params.logprobs is not None:
+                one.logprobs.append(self._logprobs(logits[row], token, one.group.params.logprobs))
+            if one.group.begins:
+                first_tokens.setdefault(names[row], (one.group, []))[1].append(token)
+            else:
+                found[names[row]] = token
+        self._first_tokens = list(first_tokens.values())
+        return found | {name: group.first_token(tokens) for name, (group, tokens) in first_tokens.items()}
+
+    def _logprobs(self, line: torch.Tensor, token: int, count: int) -> dict[int, Logprob]:
+        found = top_logprobs(line, token, count)
+        if self.tokenizer is None:
+            return found
+        return {token: one._replace(decoded_token=self.tokenizer.decode([token])) for token, one in found.items()}
+
+    def _tokens_of(self, request_id: str) -> Sequence[int]:
+        return self.scheduler.requests[request_id].token_ids
 
 
 @contextmanager

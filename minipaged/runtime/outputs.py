@@ -2,11 +2,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Logprob(NamedTuple):
+    """The natural logarithm of a token's probability, its rank (1: most likely) and its text."""
+
+    logprob: float
+    rank: int
+    decoded_token: str | None = None
 
 
 @dataclass(frozen=True)
 class RequestMetrics:
-    """When things happened to a request, as numbers of scheduler steps (None: not yet), and what it cost."""
+    """When things happened to a request, as numbers of scheduler steps (None: not yet), and what it cost.
+
+    With several outputs these are the first times, and the sums over all.
+    """
 
     arrival_step: int  # the first step that could have served it
     first_scheduled_step: int | None
@@ -18,17 +30,20 @@ class RequestMetrics:
 
 @dataclass(frozen=True)
 class CompletionOutput:
-    """One continuation. `text` leaves out the token that stopped it, `token_ids` has it.
+    """One continuation. `text` leaves out the stop token or stop text that ended it, `token_ids` has all tokens.
 
-    finish_reason: "stop", "length", "capacity", "abort", or None while it runs. stop_reason: the stop token
-    id that ended it; None for the model's own end-of-sequence token.
+    While it runs, `text` keeps back what may become part of a stop text. finish_reason: "stop", "length",
+    "capacity", "abort", or None while it runs. stop_reason: the stop token id or stop text that ended it; None
+    for the model's own end-of-sequence token. logprobs: one dictionary a token when the request asked for it.
     """
 
     index: int
     text: str
     token_ids: list[int]
     finish_reason: str | None = None
-    stop_reason: int | None = None
+    stop_reason: int | str | None = None
+    logprobs: list[dict[int, Logprob]] | None = None
+    cumulative_logprob: float | None = None
 
 
 @dataclass(frozen=True)
@@ -42,3 +57,21 @@ class RequestOutput:
     finished: bool
     num_cached_tokens: int
     metrics: RequestMetrics
+
+
+@dataclass(frozen=True)
+class BeamSearchSequence:
+    """One hypothesis: `tokens` and `text` with the prompt, the summed log-probability of the new tokens."""
+
+    tokens: list[int]
+    cum_logprob: float
+    text: str
+    finish_reason: str
+    stop_reason: int | None = None
+
+
+@dataclass(frozen=True)
+class BeamSearchOutput:
+    """The best hypotheses of one prompt, best first."""
+
+    sequences: list[BeamSearchSequence]

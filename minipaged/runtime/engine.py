@@ -7,10 +7,9 @@ from pathlib import Path
 
 from minipaged.core.request import SamplingParams
 from minipaged.errors import RequestError
-from minipaged.models import model_path
 from minipaged.runtime.beam_search import BeamSearchParams
 from minipaged.runtime.llm_engine import LLMEngine, Prompt
-from minipaged.runtime.loader import load_model
+from minipaged.runtime.loader import load
 from minipaged.runtime.outputs import (
     BeamSearchOutput,
     BeamSearchSequence,
@@ -19,7 +18,6 @@ from minipaged.runtime.outputs import (
     RequestMetrics,
     RequestOutput,
 )
-from minipaged.runtime.tokenizer import Tokenizer
 
 __all__ = ["LLM", "BeamSearchOutput", "BeamSearchParams", "BeamSearchSequence", "CompletionOutput", "LLMEngine",
            "Logprob", "RequestMetrics", "RequestOutput"]
@@ -28,7 +26,7 @@ __all__ = ["LLM", "BeamSearchOutput", "BeamSearchParams", "BeamSearchSequence", 
 class LLM:
     """Load a model and serve prompts.
 
-    model: the bundled "tiny", or a folder in Hugging Face layout.
+    model: the bundled "tiny", "smollm2" (after `make smollm2`), a folder in Hugging Face layout, or a GGUF file.
     block_size: tokens a block. num_blocks or kv_memory (bytes, or "64MiB"): the size of the pool.
     max_num_seqs, max_num_batched_tokens: requests and tokens a step. max_model_len: prompt and output
     together, the model's own limit by default. use_cache=False: keep no K and V and compute everything
@@ -48,9 +46,7 @@ class LLM:
                  num_cpu_blocks: int = 0, victim: str = "newest", scheduling_policy: str = "fcfs", quantum: int = 16,
                  attention_backend: str = "auto", device: str = "auto", dtype: str = "auto", seed: int = 0,
                  check_invariants: bool = False) -> None:
-        folder = model_path(model)
-        self.model = load_model(folder, device=device, dtype=dtype, max_model_len=max_model_len)
-        self.tokenizer = Tokenizer.from_folder(folder)
+        self.model, self.tokenizer = load(model, device=device, dtype=dtype, max_model_len=max_model_len)
         self.engine = LLMEngine(
             self.model, self.tokenizer, block_size=block_size, num_blocks=num_blocks, kv_memory=kv_memory,
             max_num_seqs=max_num_seqs, max_num_batched_tokens=max_num_batched_tokens, max_model_len=max_model_len,
@@ -72,6 +68,18 @@ class LLM:
         params = _one_for_each(sampling_params, len(prompts))
         with _progress_bar(len(prompts), use_tqdm) as show:
             return self.engine.generate(prompts, params, on_step=show)
+
+    def chat(self, messages: Sequence[dict[str, str]],
+             sampling_params: SamplingParams | Sequence[SamplingParams] | None = None, *,
+             use_tqdm: bool = False) -> list[RequestOutput]:
+        """Answer a conversation, [{"role": "user", "content": "..."}, ...], or a list of conversations, through
+        the chat template of the model. Raises RequestError when the model has none."""
+        if self.tokenizer is None:
+            raise RequestError("the model has no tokenizer, so it can't chat; give token ids to `generate`")
+        messages = list(messages)
+        conversations = [messages] if not messages or isinstance(messages[0], dict) else messages
+        prompts = [{"prompt_token_ids": self.tokenizer.encode_chat(one)} for one in conversations]
+        return self.generate(prompts, sampling_params, use_tqdm=use_tqdm)
 
     def beam_search(self, prompts: Prompt | Sequence[Prompt], params: BeamSearchParams) -> list[BeamSearchOutput]:
         """The `beam_width` best continuations of each prompt, best first. Errors are those of `generate`."""

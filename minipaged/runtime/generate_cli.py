@@ -1,4 +1,4 @@
-"""`minipaged generate`: continue one prompt and print the text as it comes (chapter 11)."""
+"""`minipaged generate`: continue one prompt, or answer it, and print the text as it comes (chapter 11)."""
 from __future__ import annotations
 
 import argparse
@@ -10,10 +10,14 @@ from minipaged.errors import RequestError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompt", nargs="?", help="the text to continue; without it, standard input is read")
-    parser.add_argument("-m", "--model", default="tiny", help="a bundled name or a model folder (default: tiny)")
+    parser.add_argument("-m", "--model", default="tiny",
+                        help="tiny, smollm2, a model folder or a GGUF file (default: tiny)")
+    parser.add_argument("--chat", action="store_true", help="the prompt is a question to a chat model such as smollm2")
     parser.add_argument("-f", "--file", type=Path, help="read the prompt from a file")
     parser.add_argument("--max-tokens", type=int, default=128, help="new tokens at most (default: 128)")
     parser.add_argument("--temperature", type=float, default=0.8, help="0 is greedy (default: 0.8)")
+    parser.add_argument("--top-k", type=int, default=0, help="draw from the k most likely tokens (default: 0, all)")
+    parser.add_argument("--top-p", type=float, default=1.0, help="draw from the likeliest tokens that sum to p")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same text (default: 0)")
     parser.add_argument("--ignore-eos", action="store_true", help="go on after the end-of-sequence token")
     parser.add_argument("--echo", action="store_true", help="print the prompt first")
@@ -28,13 +32,16 @@ def run(args: argparse.Namespace) -> int:
     from minipaged.core.request import SamplingParams
     from minipaged.runtime.engine import LLM
 
-    params = SamplingParams(temperature=args.temperature, seed=args.seed, max_tokens=args.max_tokens,
-                            ignore_eos=args.ignore_eos)
+    params = SamplingParams(temperature=args.temperature, top_k=args.top_k, top_p=args.top_p, seed=args.seed,
+                            max_tokens=args.max_tokens, ignore_eos=args.ignore_eos)
     llm = LLM(args.model, block_size=args.block_size, num_blocks=args.num_blocks, device=args.device,
               dtype=args.dtype)
     if llm.tokenizer is None:
-        raise RequestError(f"model {args.model} has no tokenizer.json, so it can't read text")
-    outputs = llm.engine.stream(prompt, params)
+        raise RequestError(f"model {args.model} has no tokenizer, so it can't read text")
+    asked: str | list[int] = prompt
+    if args.chat:
+        asked = llm.tokenizer.encode_chat([{"role": "user", "content": prompt}])
+    outputs = llm.engine.stream(asked, params)
     if args.echo:
         print(prompt, end="", flush=True)
     printed = 0

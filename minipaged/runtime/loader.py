@@ -1,4 +1,5 @@
-"""Read a model folder in Hugging Face layout: config.json, safetensors, generation_config.json (chapter 11).
+"""Read a model: a folder in Hugging Face layout (config.json, safetensors, generation_config.json), or a GGUF
+file (chapter 11).
 
 Every tensor that the config implies must be there, in its shape, and every tensor that is there must be
 used: a dropped bias or a forgotten shard would give a model that speaks, but nonsense.
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +17,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from minipaged.errors import ModelFormatError
+from minipaged.models import model_path
 from minipaged.runtime.config import ModelConfig, eos_token_ids
+from minipaged.runtime.gguf_file import GGUFFile
+from minipaged.runtime.gguf_loader import SMOLLM2, find_smollm2, gguf_config, gguf_tensors, gguf_tokenizer
 from minipaged.runtime.model import DecoderModel, tensor_shapes
+from minipaged.runtime.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -45,16 +51,45 @@ def choose_dtype(dtype: str, config: ModelConfig, device: torch.device) -> torch
     return DTYPES[dtype]
 
 
+def find_model(model: str | os.PathLike[str]) -> Path:
+    """A folder or a GGUF file: "smollm2", a path that ends in .gguf, or what `model_path` knows."""
+    if model == SMOLLM2:
+        return find_smollm2()
+    path = Path(model).expanduser()
+    if path.suffix.lower() == ".gguf" and not path.is_dir():
+        if not path.is_file():
+            raise ModelFormatError(f"no model {str(model)!r}: there is no such file")
+        return path
+    return model_path(model)
+
+
+def load(model: str | os.PathLike[str], *, device: str = "auto", dtype: str = "auto",
+         max_model_len: int | None = None) -> tuple[DecoderModel, Tokenizer | None]:
+    """The decoder and the tokenizer of a model, by name or path. Errors: ModelFormatError, ValueError."""
+    source = find_model(model)
+    if source.is_dir():
+        loaded = load_model(source, device=device, dtype=dtype, max_model_len=max_model_len)
+        return loaded, Tokenizer.from_folder(source)
+    file = GGUFFile(source)
+    config = gguf_config(file)
+    return (_make_model(config, gguf_tensors(file, config), source, device, dtype, max_model_len),
+            gguf_tokenizer(file))
+
+
 def load_model(folder: Path, *, device: str = "auto", dtype: str = "auto",
                max_model_len: int | None = None) -> DecoderModel:
     """The decoder of a model folder. Errors: ModelFormatError naming the file and the key or tensor."""
-    config = load_config(folder)
+    return _make_model(load_config(folder), _stored_tensors(folder), folder, device, dtype, max_model_len)
+
+
+def _make_model(config: ModelConfig, stored: Iterator[tuple[str, torch.Tensor]], source: Path, device: str, dtype: str,
+                max_model_len: int | None) -> DecoderModel:
     if max_model_len is not None and not 1 <= max_model_len <= config.max_model_len:
-        raise ValueError(f"max_model_len is {max_model_len}; the model in {folder.name} takes 1 to "
+        raise ValueError(f"max_model_len is {max_model_len}; the model in {source.name} takes 1 to "
                          f"{config.max_model_len} tokens")
     chosen_device = choose_device(device)
     chosen = choose_dtype(dtype, config, chosen_device)
-    weights = load_weights(folder, config, chosen, chosen_device)
+    weights = take_weights(stored, source, config, chosen, chosen_device)
     return DecoderModel(config, weights, max_model_len=max_model_len)
 
 
@@ -72,10 +107,16 @@ def load_config(folder: Path) -> ModelConfig:
 
 def load_weights(folder: Path, config: ModelConfig, dtype: torch.dtype,
                  device: torch.device) -> dict[str, torch.Tensor]:
-    """All tensors that the config asks for, and nothing else. Errors: ModelFormatError."""
+    """All tensors of a folder that the config asks for, and nothing else. Errors: ModelFormatError."""
+    return take_weights(_stored_tensors(folder), folder, config, dtype, device)
+
+
+def take_weights(stored: Iterator[tuple[str, torch.Tensor]], folder: Path, config: ModelConfig, dtype: torch.dtype,
+                 device: torch.device) -> dict[str, torch.Tensor]:
+    """The same of (name, tensor) pairs; `folder` is only named in messages."""
     expected, weights, unused = tensor_shapes(config), {}, []
     tied = None
-    for name, tensor in _stored_tensors(folder):
+    for name, tensor in stored:
         if name in expected:
             if tuple(tensor.shape) != expected[name]:
                 raise ModelFormatError(f"tensor {name} has shape {list(tensor.shape)}; config.json asks for "

@@ -5,22 +5,30 @@ by token: `Detokenizer` gives out only what no later token can change.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import tokenizers
 
 from minipaged.errors import ModelFormatError
+from minipaged.runtime.chat import read_chat_template, render_chat
 
 UNFINISHED = "\N{REPLACEMENT CHARACTER}"  # what half a character decodes to
 CONTEXT = 6  # tokens before the output that decide about a space at its start
 
 
 class Tokenizer:
-    """A tokenizer.json. Encoding adds the special tokens that the file asks for; decoding leaves them out."""
+    """A tokenizer.json. Encoding adds the special tokens that the file asks for; decoding leaves them out.
 
-    def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
+    `chat_template` is a Jinja template that turns a conversation into text; `special` are the names that it
+    may use, such as eos_token.
+    """
+
+    def __init__(self, tokenizer: tokenizers.Tokenizer, chat_template: str | None = None,
+                 special: Mapping[str, str] | None = None) -> None:
         self._tokenizer = tokenizer
+        self.chat_template = chat_template
+        self._special = dict(special or {})
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
 
@@ -31,12 +39,18 @@ class Tokenizer:
         if not path.is_file():
             return None
         try:
-            return cls(tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8")))
+            tokenizer = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
         except Exception as error:  # the library raises plain Exception
             raise ModelFormatError(f"{path} can't be read as a tokenizer: {error}") from None
+        return cls(tokenizer, *read_chat_template(folder))
 
     def encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(text).ids
+
+    def encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+        """A conversation, up to where the answer begins. Raises RequestError."""
+        text = render_chat(self.chat_template, messages, self._special)
+        return self._tokenizer.encode(text, add_special_tokens=False).ids  # the template writes those it wants
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return self._tokenizer.decode(list(token_ids), skip_special_tokens=True)

@@ -5,15 +5,17 @@ new K and V of all requests first and attends after that, so that requests may r
 in the same step. How the reading is done is the business of a backend:
 
 - "reference": one request at a time, in words of the paper; slow, the measure of all others.
-- "torch": one request at a time too, but its blocks are gathered into a workspace that is kept, and the
-  query heads that share a KV head become rows of one matrix. (Letting torch repeat the KV heads,
+- "torch": blocks are gathered into a workspace that is kept, decoding requests of similar length together,
+  and the query heads that share a KV head become rows of one matrix. (Letting torch repeat the KV heads,
   `enable_gqa`, took 9 to 16 times as long on a CPU in bfloat16.)
+- "cpp": single tokens walk the pages in C++, see page_walk.py.
 
 Positions at or past the context length are never read: what an unwritten slot holds, even NaN, can't show.
 """
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -66,10 +68,29 @@ class ReferenceBackend:
         return out
 
 
-class TorchBackend:
-    """Gather a request's blocks, then one call of torch's attention.
+#: What one call of the kernels costs beside its work, in numbers of K gathered meanwhile (measured on a CPU).
+CALL_COST = 24_000
+#: More numbers of K than this are not gathered at once: the copy would leave the cache before it is used.
+BATCH_SIZE = 400_000
 
-    What depends on the step but not on the layer (block numbers as tensors, masks) is made once a step.
+
+class _Batch(NamedTuple):
+    """Requests that one call serves. Only single tokens are batched, and then padded to the longest."""
+
+    rows: slice | torch.Tensor  # of the step's queries
+    num_requests: int
+    blocks: torch.Tensor  # all blocks to gather, request after request
+    seen: slice  # which of the gathered positions of each request count
+    unwritten: torch.Tensor | None  # gathered positions of a batch that hold nothing yet
+    mask: torch.Tensor | None
+
+
+class TorchBackend:
+    """Gather blocks into a workspace that is kept, then one call of torch's attention.
+
+    Prompts and chunks are served one by one. Decoding requests of about the same length are served together,
+    as long as the padding costs less than a call and the workspace stays small. What depends on the step but
+    not on the layer (block numbers as tensors, masks) is made once a step.
     """
 
     def __init__(self) -> None:
@@ -77,47 +98,93 @@ class TorchBackend:
 
     def begin(self, inputs: StepInputs) -> None:
         self._inputs = inputs
-        self._parts: dict[int | None, list[tuple]] = {}  # window -> what `_part` says of each request
+        self._batches: dict[int | None, list[_Batch]] = {}  # by window
 
     def attend(self, query: torch.Tensor, key_blocks: torch.Tensor, value_blocks: torch.Tensor,
                scale: float, window: int | None) -> torch.Tensor:
         """query [tokens, num_heads, head_dim] -> the same shape."""
-        num_heads, num_kv_heads = query.shape[1], key_blocks.shape[2]
-        group = num_heads // num_kv_heads
-        if window not in self._parts:
-            self._parts[window] = [_part(part, self._inputs.block_size, window, group, query.device)
-                                   for part in self._inputs.sequences]
+        num_kv_heads, head_dim = key_blocks.shape[2:]
+        batches = self._batches.get(window)
+        if batches is None:
+            group, width = query.shape[1] // num_kv_heads, num_kv_heads * head_dim
+            batches = self._batches[window] = make_batches(self._inputs, window, group, width, query.dtype,
+                                                            query.device)
         out = torch.empty_like(query)
-        for rows, blocks, seen, mask in self._parts[window]:
-            key = self._gather(key_blocks, blocks, 0)[seen]
-            value = self._gather(value_blocks, blocks, 1)[seen]
-            out[rows] = _attend(query[rows], key, value, mask, scale)
+        for batch in batches:
+            key = self._gather(key_blocks, batch, 0)
+            value = self._gather(value_blocks, batch, 1)
+            out[batch.rows] = _attend(query[batch.rows], key, value, batch.mask, scale)
         return out
 
-    def _gather(self, cache: torch.Tensor, blocks: torch.Tensor, side: int) -> torch.Tensor:
-        """[positions, num_kv_heads, head_dim] of these blocks, in a workspace that is reused."""
-        shape = (len(blocks), *cache.shape[1:])
-        size = shape[0] * shape[1] * shape[2] * shape[3]
+    def _gather(self, cache: torch.Tensor, batch: _Batch, side: int) -> torch.Tensor:
+        """[requests, positions, num_kv_heads, head_dim] of a batch, in the workspace."""
+        size = batch.blocks.numel() * cache[0].numel()
         if self._workspace.numel() < 2 * size or self._workspace.dtype != cache.dtype:
             self._workspace = torch.empty(2 * max(size, self._workspace.numel()), dtype=cache.dtype,
                                           device=cache.device)
         half = self._workspace.numel() // 2
-        room = self._workspace[side * half:side * half + size].view(shape)
-        torch.index_select(cache, 0, blocks, out=room)
-        return room.flatten(0, 1)
+        room = self._workspace[side * half:side * half + size].view(-1, *cache.shape[1:])
+        torch.index_select(cache, 0, batch.blocks, out=room)
+        if batch.unwritten is not None:  # masked, but NaN x 0 is NaN
+            room.flatten(0, 1).index_fill_(0, batch.unwritten, 0)
+        return room.view(batch.num_requests, -1, *cache.shape[2:])[:, batch.seen]
 
 
-def _part(part: SequenceInputs, block_size: int, window: int | None, group: int,
-          device: torch.device) -> tuple[slice, torch.Tensor, slice, torch.Tensor | None]:
-    """(rows of the batch, blocks to gather, which of the gathered positions count, mask)."""
-    first_query = part.context_len - part.num_tokens
-    start = 0 if window is None else max(0, first_query + 1 - window)
-    first_block = start // block_size
-    blocks = part.block_table[first_block:-(-part.context_len // block_size)]
-    seen = slice(start - first_block * block_size, part.context_len - first_block * block_size)
-    return (slice(part.first_row, part.first_row + part.num_tokens),
-            torch.tensor(blocks, dtype=torch.int64, device=device), seen,
-            causal_mask(part.num_tokens, part.context_len - start, window, group, device))
+def make_batches(inputs: StepInputs, window: int | None, group: int, width: int, dtype: torch.dtype,
+                 device: torch.device) -> list[_Batch]:
+    """Divide the requests of a step into calls. `width`: numbers of K a position has."""
+    size = inputs.block_size
+    batches, decodes = [], []
+    for part in inputs.sequences:
+        start = 0 if window is None else max(0, part.context_len - part.num_tokens + 1 - window)
+        first_block, last_block = start // size, -(-part.context_len // size)
+        if part.num_tokens == 1:
+            decodes.append((last_block - first_block, part, start, first_block))
+        else:
+            batches.append(_Batch(
+                slice(part.first_row, part.first_row + part.num_tokens), 1,
+                torch.tensor(part.block_table[first_block:last_block], dtype=torch.int64, device=device),
+                slice(start - first_block * size, part.context_len - first_block * size), None,
+                causal_mask(part.num_tokens, part.context_len - start, window, group, device)))
+    decodes.sort(key=lambda item: -item[0])
+    while decodes:
+        longest, waste, count = decodes[0][0], 0, 0
+        for blocks, *_ in decodes:
+            waste += (longest - blocks) * size * width
+            if count and (waste > CALL_COST or (count + 1) * longest * size * width > BATCH_SIZE):
+                break
+            count += 1
+        batches.append(_decode_batch(decodes[:count], size, dtype, device))
+        decodes = decodes[count:]
+    return batches
+
+
+def _decode_batch(items: list[tuple[int, SequenceInputs, int, int]], size: int, dtype: torch.dtype,
+                  device: torch.device) -> _Batch:
+    """One token each; `items` are (blocks, part, first position seen, first block), longest first."""
+    longest = items[0][0]
+    if len(items) == 1:
+        _, part, start, first = items[0]
+        blocks = torch.tensor(part.block_table[first:first + longest], dtype=torch.int64, device=device)
+        return _Batch(slice(part.first_row, part.first_row + 1), 1, blocks,
+                      slice(start - first * size, part.context_len - first * size), None, None)
+    filler = items[0][1].block_table[items[0][3]]  # a full block where there is anything to pad
+    rows, blocks, unwritten, bounds = [], [], [], []
+    for index, (count, part, start, first) in enumerate(items):
+        rows.append(part.first_row)
+        blocks += part.block_table[first:first + count]
+        blocks += (filler,) * (longest - count)
+        bounds.append((start - first * size, part.context_len - first * size))
+        base = index * longest * size
+        unwritten += range(base + bounds[-1][1], base + count * size)
+    low, high = torch.tensor(bounds, device=device).view(-1, 2, 1, 1, 1).unbind(1)
+    position = torch.arange(longest * size, device=device)
+    mask = torch.zeros(len(items), 1, 1, longest * size, dtype=dtype, device=device)
+    mask.masked_fill_((position < low) | (position >= high), -torch.inf)
+    in_order = rows == [*range(rows[0], rows[0] + len(rows))]
+    return _Batch(slice(rows[0], rows[0] + len(rows)) if in_order else torch.tensor(rows, device=device), len(rows),
+                  torch.tensor(blocks, dtype=torch.int64, device=device), slice(0, longest * size),
+                  torch.tensor(unwritten, dtype=torch.int64, device=device) if unwritten else None, mask)
 
 
 def causal_mask(num_tokens: int, num_keys: int, window: int | None, group: int,
@@ -138,17 +205,18 @@ def causal_mask(num_tokens: int, num_keys: int, window: int | None, group: int,
 
 def _attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None,
             scale: float) -> torch.Tensor:
-    """query [tokens, num_heads, head_dim], key and value [keys, num_kv_heads, head_dim].
+    """query [requests x tokens, num_heads, head_dim]; key, value [requests, keys, num_kv_heads, head_dim].
 
-    The heads of a group are folded into rows: [num_kv_heads, group x tokens, head_dim] against one KV head.
+    The heads of a group are folded into rows: [requests, num_kv_heads, group x tokens, head_dim] against one
+    KV head each.
     """
-    tokens, num_heads, head_dim = query.shape
-    num_kv_heads = key.shape[1]
-    rows = query.view(tokens, num_kv_heads, -1, head_dim).permute(1, 2, 0, 3)
-    rows = rows.reshape(1, num_kv_heads, -1, head_dim)
-    out = scaled_dot_product_attention(rows, key.transpose(0, 1)[None], value.transpose(0, 1)[None],
-                                       attn_mask=mask, scale=scale)
-    return out.view(num_kv_heads, -1, tokens, head_dim).permute(2, 0, 1, 3).reshape(tokens, num_heads, head_dim)
+    rows, num_heads, head_dim = query.shape
+    requests, _, num_kv_heads, _ = key.shape
+    folded = query.view(requests, -1, num_kv_heads, num_heads // num_kv_heads, head_dim).permute(0, 2, 3, 1, 4)
+    folded = folded.reshape(requests, num_kv_heads, -1, head_dim)
+    out = scaled_dot_product_attention(folded, key.transpose(1, 2), value.transpose(1, 2), attn_mask=mask, scale=scale)
+    out = out.view(requests, num_kv_heads, -1, rows // requests, head_dim).permute(0, 3, 1, 2, 4)
+    return out.reshape(rows, num_heads, head_dim)
 
 
 class PagedAttention:
@@ -182,17 +250,29 @@ class DenseAttention:
         for part in self._inputs.sequences:
             rows = slice(part.first_row, part.first_row + part.num_tokens)
             mask = causal_mask(part.num_tokens, part.context_len, window, group, query.device)
-            out[rows] = _attend(query[rows], key[rows], value[rows], mask, self.scale)
+            out[rows] = _attend(query[rows], key[None, rows], value[None, rows], mask, self.scale)
         return out
 
 
+def _page_walk() -> TorchBackend:
+    from minipaged.runtime.page_walk import PageWalkBackend
+
+    return PageWalkBackend()
+
+
 #: name -> a function that makes the backend; others may add theirs
-BACKENDS: dict[str, Callable[[], object]] = {"reference": ReferenceBackend, "torch": TorchBackend}
+BACKENDS: dict[str, Callable[[], object]] = {"reference": ReferenceBackend, "torch": TorchBackend, "cpp": _page_walk}
 
 
-def make_backend(name: str = "auto"):
-    """A backend by name; "auto" takes "torch". Errors: ValueError naming those that there are."""
-    name = "torch" if name == "auto" else name
+def make_backend(name: str = "auto", device: torch.device | str = "cpu"):
+    """A backend by name; "auto" takes "cpp" on a CPU where it can be built, else "torch".
+
+    Errors: ValueError naming those that there are, or why one can't be had here.
+    """
+    if name == "auto":
+        from minipaged.runtime.page_walk import is_available
+
+        name = "cpp" if torch.device(device).type == "cpu" and is_available() else "torch"
     if name not in BACKENDS:
         raise ValueError(f"attention_backend is {name!r}; here there are 'auto', "
                          f"{', '.join(map(repr, BACKENDS))}")

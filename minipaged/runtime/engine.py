@@ -32,7 +32,7 @@ class LLM:
     together, the model's own limit by default. use_cache=False: keep no K and V and compute everything
     again for each token (chapter 01). preemption_mode: "recompute", or "swap" with num_cpu_blocks.
     scheduling_policy: "fcfs", "round_robin" (with quantum), "priority" or "static". victim: who is
-    preempted. attention_backend: "auto", "reference" or "torch". device, dtype: "auto", or what torch calls
+    preempted. attention_backend: "auto", "reference", "torch" or "cpp". device, dtype: "auto", or what torch calls
     them. seed: for requests that bring none. check_invariants: examine the engine after each step.
 
     Errors: ModelFormatError for the folder, ValueError for an option.

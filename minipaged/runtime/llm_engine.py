@@ -67,7 +67,7 @@ class LLMEngine:
             max_model_len=self.max_model_len, eos_token_ids=model.config.eos_token_ids, events=self.events,
             continuous={"enable_chunked_prefill": enable_chunked_prefill, "quantum": quantum, "victim": victim,
                         "preemption_mode": preemption_mode})
-        backend = make_backend(attention_backend)
+        backend = make_backend(attention_backend, model.device)
         self.pool: KVPool | None = None
         if use_cache:
             self.pool = KVPool(model.config, num_blocks, block_size, num_cpu_blocks=num_cpu_blocks,

@@ -27,7 +27,7 @@ def recorded(llm: LLM) -> dict[tuple[str, int], torch.Tensor]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("backend", ["torch", "reference"])
+@pytest.mark.parametrize("backend", ["torch", "reference", "cpp"])
 def test_float32_logits_agree(oracle, family, backend):
     reference = oracle(family)
     prompts = reference.prompts[::4]

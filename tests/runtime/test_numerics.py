@@ -94,7 +94,7 @@ def paged_case(heads, kv_heads, block_size, lengths, chunk, seed=0, head_dim=8):
     return plan, query, new, pool, dense
 
 
-@pytest.mark.parametrize("backend", ["reference", "torch"])
+@pytest.mark.parametrize("backend", ["reference", "torch", "cpp"])
 @pytest.mark.parametrize("window", [None, 1, 4, 6, 100])
 @pytest.mark.parametrize("chunk", [1, 3, 50])
 @pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (4, 2), (6, 1)])
@@ -119,7 +119,7 @@ def test_backends_equal_dense_attention(backend, window, chunk, heads, kv_heads)
 
 
 @pytest.mark.parametrize(("heads", "kv_heads"), [(28, 4), (32, 8), (12, 12), (8, 1)])
-@pytest.mark.parametrize("backend", ["reference", "torch"])
+@pytest.mark.parametrize("backend", ["reference", "torch", "cpp"])
 def test_d5_which_kv_head_a_query_head_reads(backend, heads, kv_heads):
     plan, query, (key, value), pool, _ = paged_case(heads, kv_heads, 4, (6,), 50)
     value = torch.arange(kv_heads, dtype=torch.float64)[None, :, None].expand_as(value).contiguous()

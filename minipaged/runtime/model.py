@@ -7,14 +7,15 @@ Qwen2 and Qwen3 reports; numerics follow the classes of the same names in `trans
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch.nn.functional import embedding, linear, rms_norm, silu
+from torch.nn.functional import embedding, rms_norm, silu
 
 from minipaged.runtime.config import ModelConfig
 from minipaged.runtime.inputs import StepInputs
+from minipaged.runtime.linear import Linear
 from minipaged.runtime.rope import rope_frequencies, rope_table, rotate
 
 #: attention(layer, query, key, value) -> [tokens, num_heads, head_dim]
@@ -23,37 +24,34 @@ Attention = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tens
 
 @dataclass(slots=True)
 class Layer:
-    """The weights of one layer, [out, in]. q, k and v stand above one another, as do gate and up."""
+    """The weights of one layer. q, k and v stand above one another in one matrix, as do gate and up."""
 
     input_norm: torch.Tensor
-    qkv: torch.Tensor
-    qkv_bias: torch.Tensor | None
+    qkv: Linear
     q_norm: torch.Tensor | None
     k_norm: torch.Tensor | None
-    o: torch.Tensor
-    o_bias: torch.Tensor | None
+    o: Linear
     post_norm: torch.Tensor
-    gate_up: torch.Tensor
-    gate_up_bias: torch.Tensor | None
-    down: torch.Tensor
-    down_bias: torch.Tensor | None
+    gate_up: Linear
+    down: Linear
 
 
 class DecoderModel:
     """Token ids in, logits out. It keeps no state of any request.
 
-    `weights` has the names of a Hugging Face checkpoint (`tensor_shapes` lists them). `num_kv_projections`
+    `weights` has the names of a Hugging Face checkpoint (`tensor_shapes` lists them); each layer takes its own
+    out of it, so that none is in memory twice for long. `num_kv_projections`
     counts the tokens whose K and V were computed, in every layer: chapter 01 compares it with and without a
     cache.
     """
 
-    def __init__(self, config: ModelConfig, weights: Mapping[str, torch.Tensor], *,
+    def __init__(self, config: ModelConfig, weights: dict[str, torch.Tensor], *,
                  max_model_len: int | None = None) -> None:
         self.config = config
         self.num_kv_projections = 0
-        self.embed = weights["model.embed_tokens.weight"]
-        self.norm = weights["model.norm.weight"]
-        self.lm_head = self.embed if config.tie_word_embeddings else weights["lm_head.weight"]
+        self.embed = weights.pop("model.embed_tokens.weight")
+        self.norm = weights.pop("model.norm.weight")
+        self.lm_head = Linear(self.embed if config.tie_word_embeddings else weights.pop("lm_head.weight"))
         self.layers = [_layer(weights, f"model.layers.{index}.") for index in range(config.num_layers)]
         self.dtype, self.device = self.embed.dtype, self.embed.device
         frequencies, factor = rope_frequencies(config.head_dim, config.rope_theta, config.rope_scaling)
@@ -71,7 +69,7 @@ class DecoderModel:
         cos, sin = self.cos[inputs.positions][:, None], self.sin[inputs.positions][:, None]
         x = embedding(inputs.token_ids, self.embed)
         for index, layer in enumerate(self.layers):
-            qkv = linear(self._rms_norm(x, layer.input_norm), layer.qkv, layer.qkv_bias)
+            qkv = layer.qkv(self._rms_norm(x, layer.input_norm))
             qkv = qkv.view(tokens, heads + 2 * kv_heads, head_dim)
             turning, value = qkv.split((heads + kv_heads, kv_heads), dim=1)  # q and k above one another
             if layer.q_norm is not None:
@@ -79,11 +77,10 @@ class DecoderModel:
                 turning = torch.cat((self._rms_norm(query, layer.q_norm), self._rms_norm(key, layer.k_norm)), dim=1)
             query, key = rotate(turning, cos, sin).split((heads, kv_heads), dim=1)
             out = attention(index, query, key, value)
-            x = x + linear(out.view(tokens, heads * head_dim), layer.o, layer.o_bias)
-            gate, up = linear(self._rms_norm(x, layer.post_norm), layer.gate_up,
-                              layer.gate_up_bias).chunk(2, dim=-1)
-            x = x + linear(silu(gate) * up, layer.down, layer.down_bias)
-        return linear(self._rms_norm(x[inputs.sample_rows], self.norm), self.lm_head)
+            x = x + layer.o(out.view(tokens, heads * head_dim))
+            gate, up = layer.gate_up(self._rms_norm(x, layer.post_norm)).chunk(2, dim=-1)
+            x = x + layer.down(silu(gate) * up)
+        return self.lm_head(self._rms_norm(x[inputs.sample_rows], self.norm))
 
     def _rms_norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         """x / sqrt(mean(x^2)) x weight, over the last dimension; 16-bit types are normed in float32."""
@@ -122,18 +119,16 @@ def tensor_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _layer(weights: Mapping[str, torch.Tensor], prefix: str) -> Layer:
+def _layer(weights: dict[str, torch.Tensor], prefix: str) -> Layer:
     attn, mlp = prefix + "self_attn.", prefix + "mlp."
 
-    def joined(part: str, names: tuple[str, ...], kind: str) -> torch.Tensor | None:
-        found = [weights[f"{part}{name}.{kind}"] for name in names if f"{part}{name}.{kind}" in weights]
-        return torch.cat(found) if found else None
+    def joined(part: str, *names: str) -> Linear:
+        matrices, biases = ([weights.pop(f"{part}{name}.{kind}") for name in names if f"{part}{name}.{kind}" in weights]
+                            for kind in ("weight", "bias"))
+        return Linear(torch.cat(matrices), torch.cat(biases) if biases else None)
 
-    qkv, gate_up = ("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj")
     return Layer(
-        input_norm=weights[prefix + "input_layernorm.weight"], qkv=joined(attn, qkv, "weight"),
-        qkv_bias=joined(attn, qkv, "bias"), q_norm=weights.get(attn + "q_norm.weight"),
-        k_norm=weights.get(attn + "k_norm.weight"), o=weights[attn + "o_proj.weight"],
-        o_bias=weights.get(attn + "o_proj.bias"), post_norm=weights[prefix + "post_attention_layernorm.weight"],
-        gate_up=joined(mlp, gate_up, "weight"), gate_up_bias=joined(mlp, gate_up, "bias"),
-        down=weights[mlp + "down_proj.weight"], down_bias=weights.get(mlp + "down_proj.bias"))
+        input_norm=weights.pop(prefix + "input_layernorm.weight"), qkv=joined(attn, "q_proj", "k_proj", "v_proj"),
+        q_norm=weights.pop(attn + "q_norm.weight", None), k_norm=weights.pop(attn + "k_norm.weight", None),
+        o=joined(attn, "o_proj"), post_norm=weights.pop(prefix + "post_attention_layernorm.weight"),
+        gate_up=joined(mlp, "gate_proj", "up_proj"), down=joined(mlp, "down_proj"))

@@ -13,19 +13,19 @@ _TYPICAL_ROWS = 32  # what the layout is chosen for; any number works
 
 
 class Linear:
-    """x [rows, in] -> x @ weight.T + bias [rows, out]. `weight` is [out, in]."""
+    """x [rows, in] -> x @ weight.T + bias [rows, out]. `weight` is [out, in]; so is `shape`."""
 
-    __slots__ = ("_weight", "_bias", "_packed")
+    __slots__ = ("shape", "bias", "_weight", "_packed")
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
-        self._bias = bias
+        self.shape, self.bias = tuple(weight.shape), bias
         self._packed = _pack(weight)
         self._weight = weight if self._packed is None else None
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         if self._packed is None:
-            return linear(x, self._weight, self._bias)
-        return torch.ops.mkldnn._linear_pointwise(x, self._packed, self._bias, "none", [], "")
+            return linear(x, self._weight, self.bias)
+        return torch.ops.mkldnn._linear_pointwise(x, self._packed, self.bias, "none", [], "")
 
 
 def _pack(weight: torch.Tensor) -> torch.Tensor | None:

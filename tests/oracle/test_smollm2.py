@@ -22,11 +22,18 @@ def smollm2():
         file = find_smollm2()
     except ModelFormatError as error:
         pytest.skip(str(error))
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
     torch.set_num_threads(1)
     transformers.utils.logging.disable_progress_bar()
-    source = dict(gguf_file=file.name)
-    model = transformers.AutoModelForCausalLM.from_pretrained(file.parent, dtype=torch.float32, **source).eval()
-    return LLM("smollm2", max_model_len=512), model, transformers.AutoTokenizer.from_pretrained(file.parent, **source)
+    config = transformers.AutoConfig.from_pretrained(file.parent, gguf_file=file.name)
+    model = transformers.LlamaForCausalLM(config).eval()
+    # Its own reading of the file; `from_pretrained` would do the same, but asks for the package accelerate.
+    tensors = load_gguf_checkpoint(file, return_tensors=True, model_to_load=model)["tensors"]
+    left_out = model.load_state_dict(tensors, strict=False)
+    assert left_out.unexpected_keys == [] and left_out.missing_keys in ([], ["lm_head.weight"])
+    tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    return LLM("smollm2", max_model_len=512), model, tokenizer
 
 
 def test_tokens_equal_transformers(smollm2):

@@ -237,7 +237,7 @@ def test_d3_rope_theta(config, theta):
 def test_d9_qwen2_biases(make_model):
     folder = make_model(architectures=["Qwen2ForCausalLM"])
     model = load_model(folder)
-    assert model.layers[0].qkv_bias.shape == (64,) and model.layers[0].o_bias is None
+    assert model.layers[0].qkv.bias.shape == (64,) and model.layers[0].o.bias is None
     edit_weights(folder, lambda weights: weights.pop("model.layers.1.self_attn.v_proj.bias"))
     with pytest.raises(ModelFormatError, match="model.layers.1.self_attn.v_proj.bias missing"):
         load_model(folder)

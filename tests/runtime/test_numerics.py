@@ -1,4 +1,4 @@
-"""Rotary positions and attention, each by itself (situations D1, D2, D4, D5, D11, D12)."""
+"""Rotary positions and attention, each by itself (situations D1, D2, D4, D5, D10, D11, D12)."""
 from __future__ import annotations
 
 import math
@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from minipaged import LLM, SamplingParams
 from minipaged.core import ScheduledRequest, StepPlan
 from minipaged.errors import ModelFormatError
 from minipaged.runtime.attention import DenseAttention, PagedAttention, make_backend, paged_attention
@@ -149,6 +150,26 @@ def test_dense_attention_equals_paged():
     dense = DenseAttention(0.3, [5])
     dense.begin(StepInputs.from_sequences([[1] * 7, [1], [1] * 12]))
     torch.testing.assert_close(dense(0, query, key, value), paged(0, query, key, value))
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 9])
+def test_d10_norms_of_q_and_k_come_once_with_and_without_a_cache(make_model, length):
+    """Length 1 hides a missing norm: the softmax of one score is 1."""
+    folder = make_model(architectures=["Qwen3ForCausalLM"], model_type="qwen3", head_dim=16)
+    params = SamplingParams(temperature=0, max_tokens=6, logprobs=1)
+    found = []
+    for options in ({}, dict(use_cache=False), dict(max_num_batched_tokens=1, block_size=2)):
+        output = LLM(folder, dtype="float64", **options).generate([[*range(3, 3 + length)]], params)[0].outputs[0]
+        found.append((output.token_ids, pytest.approx(output.cumulative_logprob)))
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("position", [1, 255, 256, 257, 4095])
+def test_d4_a_bfloat16_model_turns_by_exact_angles(make_model, position):
+    """The table is made in float32 and rounded after cos and sin, not before: 257 isn't 256."""
+    model = LLM(make_model(max_position_embeddings=4096), dtype="bfloat16", num_blocks=4).model
+    expected = torch.tensor([math.cos(position), math.sin(position)]).bfloat16()
+    assert [float(model.cos[position, 0]), float(model.sin[position, 0])] == expected.tolist()
 
 
 # ---- the pool ----

@@ -83,6 +83,12 @@ def test_a_block_that_this_step_fills_is_shared_whole_but_not_in_part() -> None:
     finish_all(scheduler, a, b)
 
 
+def test_blocks_of_two_tokens_can_be_used_by_half() -> None:
+    kv = KVCacheManager(8, 2)
+    admit(kv, Request("a", range(4)))
+    assert found(kv, range(4)) == ([0], 1, 3) and found(kv, range(2)) == ([], 0, 1)
+
+
 def test_blocks_of_one_token_have_no_tail() -> None:
     kv = KVCacheManager(8, 1)
     admit(kv, Request("a", range(4)))

@@ -224,6 +224,11 @@ def test_keys_are_computed_once_for_a_request() -> None:
     admit(kv, one)
     append(kv, one, [7] * 4)
     assert calls == [(0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11), (12, 13, 14, 15), (7, 7, 7, 7)]
+    child = one.fork("c")
+    kv.fork(one, child)
+    append(kv, child, [8] * 4)
+    append(kv, one, [9] * 4)  # parent and child go apart
+    assert calls[5:] == [(8, 8, 8, 8), (9, 9, 9, 9)]
 
 
 def test_show_key_and_encode() -> None:

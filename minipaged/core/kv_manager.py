@@ -96,8 +96,6 @@ class KVCacheManager(PagedMemory):
             sequence.table.append(block)
         self.host.free_after_step(sequence.host_blocks)
         sequence.host_blocks = ()
-        if self.enable_prefix_caching and computed >= size:
-            self._publish(request, sequence, computed // size)
         return self.grow(request, computed, computed + num_tokens)
 
     # ---- the step ----

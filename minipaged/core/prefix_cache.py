@@ -16,59 +16,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Hashable, Sequence
-from typing import NamedTuple
 
 from minipaged.core.block_hash import HashFn, root_key, sha256_key, show_key
 from minipaged.core.events import EventLog
+from minipaged.core.prefix_tree import NO_MATCH, Match, Node, Tail
 from minipaged.core.request import Request
-
-NO_TOKENS = array("q")
-
-
-class Node:
-    """Contents that some block holds (or held, while something deeper is still known).
-
-    `blocks`: the full blocks with these contents, first published first. `tails`: first token of a partly
-    filled next block -> {block: Tail}. `num_children`: nodes one block deeper.
-    """
-
-    __slots__ = ("key", "parent", "tokens", "blocks", "tails", "num_children")
-
-    def __init__(self, key: Hashable, parent: Node | None = None, tokens: array = NO_TOKENS) -> None:
-        self.key, self.parent, self.tokens = key, parent, tokens
-        self.blocks: dict[int, None] = {}
-        self.tails: dict[int, dict[int, Tail]] = {}
-        self.num_children = 0
-
-
-class Tail:
-    """The tail keys of one block: its first tokens, and the lengths at which a step ended in it (a bit each)."""
-
-    __slots__ = ("parent", "tokens", "lengths")
-
-    def __init__(self, parent: Node) -> None:
-        self.parent, self.tokens, self.lengths = parent, [], 0
-
-    def usable(self, rest: Sequence[int], limit: int) -> int:
-        """The longest published length of at most `limit` tokens that equals the start of `rest`."""
-        same = 0
-        for own, other in zip(self.tokens, rest[:limit]):
-            if own != other:
-                break
-            same += 1
-        return (self.lengths & ((2 << same) - 1)).bit_length() - 1 if self.lengths else 0
-
-
-class Match(NamedTuple):
-    """The result of a lookup: `nodes` and `blocks` of the full hits; `tail` is a partly used block or None."""
-
-    nodes: list[Node]
-    blocks: list[int]
-    tail: int | None
-    num_tokens: int
-
-
-NO_MATCH = Match([], [], None, 0)
 
 
 class PrefixCache:

@@ -126,7 +126,7 @@ def admit(kv: KVCacheManager, one: Request) -> tuple[int, list[int]] | None:
 
 def done(kv: KVCacheManager, *requests: Request) -> None:
     """A step in which all tokens of these requests were computed is over."""
-    kv.hand_over(StepPlan(0, kv.block_size))
+    kv.moves.hand_over(StepPlan(0, kv.block_size))
     for one in requests:
         one.num_computed_tokens = one.num_tokens
     kv.commit(requests)
@@ -139,7 +139,7 @@ def append(kv: KVCacheManager, one: Request, tokens: Sequence[int]) -> StepPlan:
     one.token_ids += tokens
     assert kv.grow(one, start, one.num_tokens) is not None
     plan = StepPlan(0, kv.block_size)
-    kv.hand_over(plan)
+    kv.moves.hand_over(plan)
     one.num_computed_tokens = one.num_tokens
     kv.commit([one])
     check_invariants(kv)

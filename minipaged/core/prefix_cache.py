@@ -7,7 +7,8 @@ lookup walks down from the root, one block a step, in O(n).
 A hash alone is never trusted. Equal contents are one `Node`, and a hit must have the same parent *node* and
 the same tokens, so that even a hash with collisions (try `hash_fn=lambda parent, tokens: sum(tokens) % 256`)
 serves nobody else's memory. Beyond vLLM, a *partly* filled last block can be shared too: such a tail has
-fewer than block_size tokens, so its parent node and the tokens themselves are its key.
+fewer than block_size tokens, so its parent node and the tokens themselves are its key, and its first tokens
+serve whoever has the same ones.
 
 The cache holds no references. Blocks whose count is 0 keep their keys until the allocator hands them out
 again; the order of its free queue is the eviction order (least recently used first).
@@ -153,11 +154,9 @@ class PrefixCache:
             tail = self._tail_of[block] = Tail(parent)
             parent.tails.setdefault(token_ids[start], {})[block] = tail
         tail.tokens += token_ids[start + len(tail.tokens):start + length]
-        tail.lengths |= 1 << length
         self.covered[block] = length
         if self._events is not None:
-            self._events.emit("publish", block=block, key=None, parent=show_key(parent.key), num_tokens=length,
-                              tail=True)
+            self._report_tail(block, tail)
 
     def withdraw(self, block: int, keep: int = 0, reason: str = "evict") -> None:
         """Forget every key of a block that covers more than its first `keep` tokens."""
@@ -172,17 +171,15 @@ class PrefixCache:
             self._cut_tail(block, tail, keep, reason)
 
     def _cut_tail(self, block: int, tail: Tail, keep: int, reason: str) -> None:
-        for length in range(len(tail.tokens), keep, -1):
-            if tail.lengths >> length & 1:
-                self._report(block, None, length, reason)
-        same_start = tail.parent.tails[tail.tokens[0]]
-        tail.lengths &= (2 << keep) - 1
-        if tail.lengths:
-            del tail.tokens[tail.lengths.bit_length() - 1:]
-            self.covered[block] = len(tail.tokens)
+        self._report(block, None, len(tail.tokens), reason)
+        self.covered[block] = keep
+        if keep:
+            del tail.tokens[keep:]
+            if self._events is not None:
+                self._report_tail(block, tail)
             return
-        self.covered[block] = 0
         self._tail_of[block] = None
+        same_start = tail.parent.tails[tail.tokens[0]]
         del same_start[block]
         if not same_start:
             del tail.parent.tails[tail.tokens[0]]
@@ -207,6 +204,10 @@ class PrefixCache:
                 del self._nodes[node.key]
             node.parent.num_children -= 1
             node = node.parent
+
+    def _report_tail(self, block: int, tail: Tail) -> None:
+        self._events.emit("publish", block=block, key=None, parent=show_key(tail.parent.key),
+                          num_tokens=len(tail.tokens), tail=True)
 
     def _report(self, block: int, key: Hashable, num_tokens: int, reason: str) -> None:
         if self._events is not None:

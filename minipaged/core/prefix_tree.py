@@ -29,21 +29,22 @@ class Node:
 
 
 class Tail:
-    """The tail keys of one block: its first tokens, and the lengths at which a step ended in it (a bit each)."""
+    """The first tokens of one block, known though the block is not full."""
 
-    __slots__ = ("parent", "tokens", "lengths")
+    __slots__ = ("parent", "tokens")
 
     def __init__(self, parent: Node) -> None:
-        self.parent, self.tokens, self.lengths = parent, [], 0
+        self.parent = parent
+        self.tokens: list[int] = []
 
     def usable(self, rest: Sequence[int], limit: int) -> int:
-        """The longest published length of at most `limit` tokens that equals the start of `rest`."""
+        """How many tokens, at most `limit`, are the same as at the start of `rest`."""
         same = 0
         for own, other in zip(self.tokens, rest[:limit]):
             if own != other:
                 break
             same += 1
-        return (self.lengths & ((2 << same) - 1)).bit_length() - 1 if self.lengths else 0
+        return same
 
 
 class Match(NamedTuple):

@@ -19,8 +19,9 @@ def test_nobody_is_rotated_while_seats_are_free() -> None:
 
 def test_a_paused_request_that_feeds_a_copy_keeps_its_blocks_in_that_step() -> None:
     """Else a block could be restored into the freed source before the copy is made."""
+    events = EventLog()
     scheduler = make(4, scheduling_policy="round_robin", quantum=1, max_num_seqs=2, preemption_mode="swap",
-                     num_cpu_blocks=8)
+                     num_cpu_blocks=8, events=events)
     executor = ShadowExecutor(scheduler)
     a, w = add(scheduler, "a", 7, max_tokens=6), add(scheduler, "w", 5, max_tokens=3)
     assert play(scheduler, 3, executor.run)[-1].preempted == ["w"]
@@ -32,6 +33,8 @@ def test_a_paused_request_that_feeds_a_copy_keeps_its_blocks_in_that_step() -> N
     assert plan.preempted == [] and scheduler.kv.blocks_of("a") == parent
     finish_all(scheduler, a, w, executor=executor)
     assert child.token_ids == a.token_ids
+    assert [(event.was, event.cached_tokens) for event in events.select("admit", request="w")] == [
+        ("waiting", 0), ("swapped", 0)]  # what came back from the host is no hit
 
 
 def test_without_prefix_caching_nothing_is_looked_up() -> None:

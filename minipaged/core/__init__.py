@@ -9,7 +9,8 @@ from minipaged.core.plan import Admission, ScheduledRequest, StepPlan
 from minipaged.core.prefix_cache import PrefixCache
 from minipaged.core.request import FinishReason, Request, RequestStatus, SamplingParams
 from minipaged.core.scheduler import ContinuousBatchingScheduler
+from minipaged.core.static_batching import StaticBatchingScheduler
 
 __all__ = ["Admission", "BlockAllocator", "BlockTable", "ContinuousBatchingScheduler", "Event", "EventLog",
-           "FinishReason", "HitRate", "InvariantError", "KVCacheManager", "PrefixCache", "Request", "RequestStatus", "SamplingParams",
-           "ScheduledRequest", "StepPlan", "check_invariants"]
+           "FinishReason", "HitRate", "InvariantError", "KVCacheManager", "PrefixCache", "Request", "RequestStatus",
+           "SamplingParams", "ScheduledRequest", "StaticBatchingScheduler", "StepPlan", "check_invariants"]

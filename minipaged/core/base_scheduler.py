@@ -33,6 +33,7 @@ class BaseScheduler:
         self.running: list[Request] = []
         self.waiting: deque[Request] = deque()
         self.requests: dict[str, Request] = {}  # all that are not finished
+        self.idle_rows: list[Request] = []  # finished, memory not free yet (static batching only)
         self.step_index = -1
         self._events = events
         self._plan: StepPlan | None = None  # scheduled, not yet committed
@@ -108,13 +109,22 @@ class BaseScheduler:
 
     def _end(self, request: Request, reason: FinishReason) -> None:
         if request.status is not WAITING:
-            self.kv.free(request)
+            self._free(request)
         del self.requests[request.request_id]
         request.status = RequestStatus.FINISHED
         request.finish_reason = reason
         if self._events is not None:
             self._events.emit("finish", request=request.request_id, reason=reason.value,
                               num_tokens=request.num_tokens)
+
+    def _free(self, request: Request) -> None:
+        self.kv.free(request)
+
+    def _drop_memory(self, request: Request) -> None:
+        """Take a request's memory; it will be recomputed from its first token."""
+        self.kv.free(request)
+        request.num_computed_tokens = 0
+        request.status = WAITING
 
     # ---- one step ----
 
@@ -186,6 +196,21 @@ class BaseScheduler:
         if len(tokens) < request.max_num_tokens:
             return None
         return FinishReason.CAPACITY if request.outgrows_pool else FinishReason.LENGTH
+
+    def cancel(self, plan: StepPlan) -> None:
+        """The plan did not run. What it published is withdrawn; whoever it admitted, preempted or gave a copy
+        is recomputed; all other requests go on as if it had not been made."""
+        self._expect(plan)
+        self._plan = None
+        self.kv.cancel(plan)
+        for request in self.running:
+            self.kv.rewind(request)
+        returned = self._return_to_queue(plan)
+        if self._events is not None:
+            self._events.emit("cancel", returned=returned)
+
+    def _return_to_queue(self, plan: StepPlan) -> list[str]:
+        raise NotImplementedError
 
     def _expect(self, plan: StepPlan) -> None:
         if plan is not self._plan:

@@ -1,22 +1,22 @@
 """Keys of blocks: chained hashes and salts (chapter 06)."""
 from __future__ import annotations
 
-import hashlib
 from array import array
 from collections.abc import Callable, Hashable
+from hashlib import sha256
 
 #: (key of the parent, tokens of a full block) -> key of the block
-HashFn = Callable[[Hashable, tuple[int, ...]], Hashable]
+HashFn = Callable[[Hashable, array], Hashable]
 
 
-def sha256_key(parent_key: bytes, tokens: tuple[int, ...]) -> bytes:
+def sha256_key(parent_key: bytes, tokens: array) -> bytes:
     """The key of a full block: SHA-256 over its parent's key and its tokens, 8 bytes a token."""
-    return hashlib.sha256(parent_key + array("q", tokens).tobytes()).digest()
+    return sha256(parent_key + tokens.tobytes()).digest()
 
 
-def root_key(salt: bytes) -> bytes:
-    """The key above every first block with this (encoded) salt."""
-    return hashlib.sha256(b"root" + salt).digest()
+def root_key(cache_salt: object) -> bytes:
+    """The key above every first block with this salt."""
+    return sha256(b"root" + encode(cache_salt)).digest()
 
 
 def encode(value: object) -> bytes:

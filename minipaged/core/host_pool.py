@@ -26,6 +26,10 @@ class HostPool:
     def free_count(self) -> int:
         return self.allocator.free_count if self.allocator else 0
 
+    @property
+    def has_twins(self) -> bool:
+        return bool(self._host_of)
+
     def device_of(self, host_block: int) -> int | None:
         """The device block that has the same contents, if there is one."""
         return self._device_of.get(host_block)

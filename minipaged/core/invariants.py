@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from minipaged.core.block_hash import root_key
 from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.request import RequestStatus
 
@@ -83,13 +84,14 @@ def _cache(kv: KVCacheManager) -> Iterator[str]:
             children[id(node.parent)] += 1
             for block in node.blocks:
                 if cache.node_of[block] is not node:
-                    yield f"keys: contents {node.tokens} name block {block}, which has other contents"
+                    yield f"keys: contents {list(node.tokens)} name block {block}, which has other contents"
             if not (node.blocks or node.tails or node.num_children):
-                yield f"keys: contents {node.tokens} are kept, though no block holds them"
+                yield f"keys: contents {list(node.tokens)} are kept, though no block holds them"
     known = [*cache._roots.values(), *(node for nodes in cache._nodes.values() for node in nodes)]
     for node in known:
         if node.num_children != children[id(node)]:
-            yield f"keys: contents {node.tokens} count {node.num_children} children; there are {children[id(node)]}"
+            yield (f"keys: contents {list(node.tokens)} count {node.num_children} children; there are "
+                   f"{children[id(node)]}")
         for block, tail in ((block, tail) for tails in node.tails.values() for block, tail in tails.items()):
             if cache._tail_of[block] is not tail or tail.parent is not node:
                 yield f"keys: a tail of {len(tail.tokens)} tokens names block {block}, which does not have it"
@@ -113,7 +115,10 @@ def _queues(scheduler) -> Iterator[str]:
 
 def _contents(scheduler) -> Iterator[str]:
     kv, size = scheduler.kv, scheduler.kv.block_size
+    idle = {request.request_id for request in scheduler.idle_rows}
     for name, sequence in kv._sequences.items():
+        if name in idle:
+            continue
         request = scheduler.requests.get(name)
         if request is None or request.status is RequestStatus.WAITING:
             yield f"leak: request {name} holds blocks, though it is not live or waits without memory"
@@ -125,8 +130,8 @@ def _contents(scheduler) -> Iterator[str]:
         if computed >= request.num_tokens:
             yield f"progress: request {name} has {computed} of {request.num_tokens} tokens computed; nothing is left"
         for index, node in enumerate(sequence.chain):
-            tokens = tuple(request.token_ids[index * size:(index + 1) * size])
-            parent = sequence.chain[index - 1] if index else kv.prefix_cache._roots.get(sequence.salt)
+            tokens = request.packed_tokens()[index * size:(index + 1) * size]
+            parent = sequence.chain[index - 1] if index else kv.prefix_cache._roots.get(root_key(sequence.salt))
             if node.tokens != tokens or node.parent is not parent or blocks[index] not in node.blocks:
                 yield f"contents: logical block {index} of request {name} is published as something else"
         if kv.enable_prefix_caching and request.status is not RequestStatus.SWAPPED:

@@ -10,21 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from minipaged.core.allocator import BlockAllocator
+from minipaged.core.block_hash import HashFn, sha256_key
 from minipaged.core.block_table import BlockTable
 from minipaged.core.events import EventLog
 from minipaged.core.host_pool import HostPool
 from minipaged.core.plan import StepPlan
-from minipaged.core.block_hash import HashFn, encode, sha256_key
 from minipaged.core.prefix_cache import NO_MATCH, Match, Node, PrefixCache
 from minipaged.core.request import Request
 from minipaged.errors import RequestError
+
 
 class _Sequence:
     """What one request holds: its table, the contents of its full blocks, its copies in the host pool."""
 
     __slots__ = ("table", "chain", "salt", "host_blocks")
 
-    def __init__(self, block_size: int, salt: bytes) -> None:
+    def __init__(self, block_size: int, salt: object) -> None:
         self.table = BlockTable(block_size)
         self.chain: list[Node] = []  # chain[i]: the node under which full block i is published
         self.salt = salt
@@ -92,17 +93,18 @@ class KVCacheManager:
         held = sum(self.allocator.ref_count[block] > 0 for block in match.blocks)
         return self._blocks_for(request.num_tokens) - held
 
-    def admit(self, request: Request, match: Match, num_tokens: int, reserve: int = 0) -> bool:
+    def admit(self, request: Request, match: Match, num_tokens: int,
+              reserve: int = 0) -> tuple[int, ...] | None:
         """Give a waiting request its hits and room for the next `num_tokens` tokens.
 
-        Refused (False) unless all of its tokens would fit and leave `reserve` blocks free, though only the
+        Refused (None) unless all of its tokens would fit and leave `reserve` blocks free, though only the
         blocks of this chunk are taken: a prompt that starts can also be finished, if nobody else grows.
         """
         if request.request_id in self._sequences:
             raise RequestError(f"request {request.request_id} already holds blocks")
         if self.blocks_needed(request, match) + reserve > self.free_count:
-            return False
-        sequence = _Sequence(self.block_size, encode(request.cache_salt))
+            return None
+        sequence = _Sequence(self.block_size, request.cache_salt)
         self._sequences[request.request_id] = sequence
         hits = match.blocks if match.tail is None else [*match.blocks, match.tail]
         for index, block in enumerate(hits):
@@ -112,18 +114,26 @@ class KVCacheManager:
         sequence.chain.extend(match.nodes)
         return self.grow(request, match.num_tokens, match.num_tokens + num_tokens)
 
-    def grow(self, request: Request, start: int, end: int) -> bool:
-        """Make room for writing positions start .. end - 1: new blocks, and copies of shared ones."""
+    def grow(self, request: Request, start: int, end: int) -> tuple[int, ...] | None:
+        """Make room for writing positions start .. end - 1: new blocks, and copies of shared ones.
+
+        Returns the request's blocks, or None when there are too few free ones.
+        """
         sequence = self._sequences[request.request_id]
         size, table = self.block_size, sequence.table
-        first, last = start // size, -(-end // size)
-        written = table.blocks[first:last]  # blocks that exist and will be written
-        missing = last - first - len(written)
         ref_count, covered = self.allocator.ref_count, self.prefix_cache.covered
+        first, last = start // size, -(-end // size)
+        blocks = table.blocks
+        if last - first == 1 and last <= len(blocks) and end % size and not self.host.has_twins:
+            block = blocks[first]  # the usual decode step: one more token in a block of its own
+            if ref_count[block] == 1 and covered[block] <= start - first * size:
+                return blocks
+        written = blocks[first:last]  # blocks that exist and will be written
+        missing = last - first - len(written)
         shared = [index for index, block in enumerate(written, first) if ref_count[block] > 1]
         if missing + len(shared) > 0:
             if missing + len(shared) > self.allocator.free_count:
-                return False
+                return None
             for index in shared:
                 self._copy_on_write(request.request_id, table, index)
             if missing > 0:
@@ -135,7 +145,12 @@ class KVCacheManager:
             self.host.forget_device(block)
         if self.enable_prefix_caching and end // size > len(sequence.chain):
             self._publish(request, sequence, end // size)
-        return True
+        return table.blocks
+
+    def reserve(self, request: Request, num_blocks: int) -> None:
+        """Take blocks ahead of need, up to `num_blocks` in all (static batching). Raises OutOfBlocks."""
+        table = self.table(request.request_id)
+        table.extend(self._allocate(num_blocks - table.num_blocks, request.request_id, table.num_blocks))
 
     def _allocate(self, count: int, request_id: str, index: int) -> list[int]:
         blocks = self.allocator.allocate_many(count, request_id, index)
@@ -155,16 +170,10 @@ class KVCacheManager:
 
     def _publish(self, request: Request, sequence: _Sequence, count: int) -> None:
         """Publish full blocks up to the first `count`; their tokens are known, their K and V will be."""
-        cache, chain, size = self.prefix_cache, sequence.chain, self.block_size
-        for index in range(len(chain), count):
-            parent = chain[-1] if chain else cache.root(sequence.salt)
-            block = sequence.table.blocks[index]
-            node = cache.node_of[block]
-            if node is None:
-                tokens = tuple(request.token_ids[index * size:(index + 1) * size])
-                node = cache.publish(parent, cache.key(request, index), tokens, block)
-                self._unwritten.add(block)
-            chain.append(node)
+        chain = sequence.chain
+        parent = chain[-1] if chain else self.prefix_cache.root(sequence.salt)
+        chain += self.prefix_cache.publish(request, parent, len(chain), sequence.table.blocks[len(chain):count],
+                                           self._unwritten)
 
     # ---- giving blocks back, sharing them ----
 
@@ -204,7 +213,7 @@ class KVCacheManager:
         sequence.chain = []
         return True
 
-    def swap_in(self, request: Request, num_tokens: int, reserve: int = 0) -> bool:
+    def swap_in(self, request: Request, num_tokens: int, reserve: int = 0) -> tuple[int, ...] | None:
         """Bring a request back and give it room for its next `num_tokens` tokens.
 
         A block whose old place still has its contents is taken back as it is; the others are restored.
@@ -215,7 +224,7 @@ class KVCacheManager:
         held = sum(block is not None and self.allocator.ref_count[block] > 0
                    for block in found[:computed // size])  # a shared tail is copied: it saves nothing
         if self._blocks_for(request.num_tokens) - held + reserve > self.free_count:
-            return False
+            return None
         for block in found:
             if block is not None:
                 self.allocator.touch(block)
@@ -252,6 +261,11 @@ class KVCacheManager:
         self.rewind(request)
         return len(moves) == len(self._copies) + len(self._swap_ins)
 
+    def feeds_copy(self, request: Request) -> bool:
+        """True while the plan under way copies from a block of this request: it must stay as it is, for a
+        step restores swapped blocks, perhaps into a block that was freed, before it copies."""
+        return any(source in self.blocks_of(request.request_id) for source, _ in self._copies)
+
     def rewind(self, request: Request) -> None:
         """Forget which full blocks beyond the computed tokens were about to be published."""
         del self._sequence(request.request_id).chain[request.num_computed_tokens // self.block_size:]
@@ -268,14 +282,15 @@ class KVCacheManager:
         self.host.end_step()
         if not self.prefix_cache.share_partial_blocks:
             return
-        size, cache = self.block_size, self.prefix_cache
+        size, cache, sequences = self.block_size, self.prefix_cache, self._sequences
         for request in requests:
-            index, length = divmod(request.num_computed_tokens, size)
+            computed = request.num_computed_tokens
+            length = computed % size
             if length:
-                sequence = self._sequences[request.request_id]
+                sequence = sequences[request.request_id]
                 parent = sequence.chain[-1] if sequence.chain else cache.root(sequence.salt)
-                cache.publish_tail(parent, request.token_ids[index * size:index * size + length],
-                                   sequence.table.blocks[index])
+                cache.publish_tail(parent, request.token_ids, computed - length, length,
+                                   sequence.table.blocks[computed // size])
 
     def cancel(self, plan: StepPlan) -> None:
         """The plan did not run: withdraw all that it published and what its swaps would have made true."""

@@ -14,12 +14,15 @@ again; the order of its free queue is the eviction order (least recently used fi
 """
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Hashable, Sequence
 from typing import NamedTuple
 
-from minipaged.core.block_hash import HashFn, encode, root_key, sha256_key, show_key
+from minipaged.core.block_hash import HashFn, root_key, sha256_key, show_key
 from minipaged.core.events import EventLog
 from minipaged.core.request import Request
+
+NO_TOKENS = array("q")
 
 
 class Node:
@@ -29,10 +32,10 @@ class Node:
     filled next block -> {block: Tail}. `num_children`: nodes one block deeper.
     """
 
-    __slots__ = ("key", "parent", "tokens", "salt", "blocks", "tails", "num_children")
+    __slots__ = ("key", "parent", "tokens", "blocks", "tails", "num_children")
 
-    def __init__(self, key: Hashable, parent: Node | None, tokens: tuple[int, ...], salt: bytes) -> None:
-        self.key, self.parent, self.tokens, self.salt = key, parent, tokens, salt
+    def __init__(self, key: Hashable, parent: Node | None = None, tokens: array = NO_TOKENS) -> None:
+        self.key, self.parent, self.tokens = key, parent, tokens
         self.blocks: dict[int, None] = {}
         self.tails: dict[int, dict[int, Tail]] = {}
         self.num_children = 0
@@ -83,7 +86,7 @@ class PrefixCache:
         self.node_of: list[Node | None] = [None] * num_blocks
         self._hash_fn = hash_fn
         self._events = events
-        self._roots: dict[bytes, Node] = {}
+        self._roots: dict[Hashable, Node] = {}
         self._nodes: dict[Hashable, list[Node]] = {}  # key -> contents with that key (two on a collision)
         self._tail_of: list[Tail | None] = [None] * num_blocks
 
@@ -99,15 +102,15 @@ class PrefixCache:
         `unwritten` blocks are filled by the very step that is being planned: they may be shared whole, for
         a step writes before it attends, but not in part, for it copies before it writes.
         """
-        size, tokens = self.block_size, request.token_ids
+        size, tokens = self.block_size, request.packed_tokens()
         nodes: list[Node] = []
         blocks: list[int] = []
-        node = self._roots.get(encode(request.cache_salt))
+        node = self._roots.get(root_key(request.cache_salt))
         if node is None:
             return NO_MATCH
         start = 0
-        while start + size <= limit:
-            child = self._find(node, self.key(request, len(nodes)), tuple(tokens[start:start + size]))
+        for key in self._keys(request, max(limit, 0) // size):
+            child = self._find(node, key, tokens[start:start + size])
             if child is None or not child.blocks:
                 break
             node = child
@@ -121,10 +124,11 @@ class PrefixCache:
 
     def _match_tail(self, node: Node, request: Request, start: int, limit: int,
                     unwritten: Collection[int]) -> tuple[int | None, int]:
-        rest = tuple(request.token_ids[start:start + self.block_size])
-        if limit == self.block_size - 1 and len(rest) == self.block_size:
+        rest = request.packed_tokens()[start:start + self.block_size]
+        if limit == self.block_size - 1 > 0 and len(rest) == self.block_size:
             # The prompt ends where a full block ends: all of that block but its last token may be used.
-            full = self._find(node, self.key(request, start // self.block_size), rest)
+            index = start // self.block_size
+            full = self._find(node, self._keys(request, index + 1)[index], rest)
             for block in full.blocks if full else ():
                 if block not in unwritten:
                     return block, limit
@@ -137,22 +141,23 @@ class PrefixCache:
                     break
         return best, best_length
 
-    def key(self, request: Request, index: int) -> Hashable:
-        """The chained key of a request's full block `index`; computed once, kept in `request.block_keys`."""
-        keys, size = request.block_keys, self.block_size
-        while len(keys) <= index:
-            parent = keys[-1] if keys else root_key(encode(request.cache_salt))
-            start = len(keys) * size
-            keys.append(self._hash_fn(parent, tuple(request.token_ids[start:start + size])))
-        return keys[index]
+    def _keys(self, request: Request, count: int) -> list[Hashable]:
+        """The chained keys of a request's first `count` full blocks; computed once, kept by the request."""
+        keys, size, tokens = request.block_keys, self.block_size, request.packed_tokens()
+        parent = keys[-1] if keys else root_key(request.cache_salt)
+        for start in range(len(keys) * size, count * size, size):
+            parent = self._hash_fn(parent, tokens[start:start + size])
+            keys.append(parent)
+        return keys[:count]
 
-    def root(self, salt: bytes) -> Node:
-        """The parent of every first block with this (encoded) salt."""
-        if salt not in self._roots:
-            self._roots[salt] = Node(root_key(salt), None, (), salt)
-        return self._roots[salt]
+    def root(self, cache_salt: object) -> Node:
+        """The parent of every first block with this salt."""
+        key = root_key(cache_salt)
+        if key not in self._roots:
+            self._roots[key] = Node(key)
+        return self._roots[key]
 
-    def _find(self, parent: Node, key: Hashable, tokens: tuple[int, ...]) -> Node | None:
+    def _find(self, parent: Node, key: Hashable, tokens: array) -> Node | None:
         for node in self._nodes.get(key, ()):
             if node.parent is parent and node.tokens == tokens:
                 return node
@@ -160,61 +165,76 @@ class PrefixCache:
 
     # ---- publishing and withdrawing ----
 
-    def publish(self, parent: Node, key: Hashable, tokens: tuple[int, ...], block: int) -> Node:
-        """A full block can be found from now on. Returns the node of its contents."""
-        node = self._find(parent, key, tokens)
-        if node is None:
-            node = Node(key, parent, tokens, parent.salt)
-            self._nodes.setdefault(key, []).append(node)
-            parent.num_children += 1
-        node.blocks[block] = None
-        self.node_of[block] = node
-        self.covered[block] = self.block_size
-        if self._events is not None:
-            self._events.emit("publish", block=block, key=show_key(key), parent=show_key(parent.key),
-                              num_tokens=len(tokens), tail=False)
-        return node
+    def publish(self, request: Request, parent: Node, first: int, blocks: Sequence[int],
+                published: set[int] | None = None) -> list[Node]:
+        """Full blocks `first`, first + 1, ... of a request can be found from now on. `parent` is the node of
+        the block before. Returns the blocks' nodes; adds those that were not known before to `published`."""
+        size, tokens, nodes = self.block_size, request.packed_tokens(), []
+        keys = self._keys(request, first + len(blocks))
+        for index, block in enumerate(blocks, first):
+            node = self.node_of[block]
+            if node is None:
+                contents = tokens[index * size:(index + 1) * size]
+                node = self._find(parent, keys[index], contents)
+                if node is None:
+                    node = Node(keys[index], parent, contents)
+                    self._nodes.setdefault(node.key, []).append(node)
+                    parent.num_children += 1
+                node.blocks[block] = None
+                self.node_of[block] = node
+                self.covered[block] = size
+                if published is not None:
+                    published.add(block)
+                if self._events is not None:
+                    self._events.emit("publish", block=block, key=show_key(node.key), parent=show_key(parent.key),
+                                      num_tokens=size, tail=False)
+            nodes.append(node)
+            parent = node
+        return nodes
 
-    def publish_tail(self, parent: Node, tokens: Sequence[int], block: int) -> None:
-        """The first tokens of a partly filled block can be found from now on."""
-        if self.covered[block] >= len(tokens):
+    def publish_tail(self, parent: Node, token_ids: Sequence[int], start: int, length: int, block: int) -> None:
+        """The first `length` tokens of a partly filled block, token_ids[start:], can be found from now on."""
+        if self.covered[block] >= length:
             return  # taken over from a hit and not written since
         tail = self._tail_of[block]
         if tail is None:
             tail = self._tail_of[block] = Tail(parent)
-            parent.tails.setdefault(tokens[0], {})[block] = tail
-        tail.tokens.extend(tokens[len(tail.tokens):])
-        tail.lengths |= 1 << len(tokens)
-        self.covered[block] = len(tokens)
+            parent.tails.setdefault(token_ids[start], {})[block] = tail
+        tail.tokens += token_ids[start + len(tail.tokens):start + length]
+        tail.lengths |= 1 << length
+        self.covered[block] = length
         if self._events is not None:
-            self._events.emit("publish", block=block, key=None, parent=show_key(parent.key),
-                              num_tokens=len(tokens), tail=True)
+            self._events.emit("publish", block=block, key=None, parent=show_key(parent.key), num_tokens=length,
+                              tail=True)
 
     def withdraw(self, block: int, keep: int = 0, reason: str = "evict") -> None:
         """Forget every key of a block that covers more than its first `keep` tokens."""
         node, tail = self.node_of[block], self._tail_of[block]
-        if node is not None and self.block_size > keep:
+        if node is not None and keep < self.block_size:
             del node.blocks[block]
             self.node_of[block] = None
+            self.covered[block] = len(tail.tokens) if tail else 0
             self._report(block, node.key, self.block_size, reason)
             self._prune(node)
-        if tail is not None and len(tail.tokens) > keep:
-            if self._events is not None:
-                for length in range(len(tail.tokens), keep, -1):
-                    if tail.lengths >> length & 1:
-                        self._report(block, None, length, reason)
-            same_start = tail.parent.tails[tail.tokens[0]]
-            tail.lengths &= (2 << keep) - 1
-            if tail.lengths:
-                del tail.tokens[tail.lengths.bit_length() - 1:]
-            else:
-                self._tail_of[block] = None
-                del same_start[block]
-                if not same_start:
-                    del tail.parent.tails[tail.tokens[0]]
-                self._prune(tail.parent)
-        if self.node_of[block] is None:
-            self.covered[block] = len(self._tail_of[block].tokens) if self._tail_of[block] else 0
+        if tail is not None and keep < len(tail.tokens):
+            self._cut_tail(block, tail, keep, reason)
+
+    def _cut_tail(self, block: int, tail: Tail, keep: int, reason: str) -> None:
+        for length in range(len(tail.tokens), keep, -1):
+            if tail.lengths >> length & 1:
+                self._report(block, None, length, reason)
+        same_start = tail.parent.tails[tail.tokens[0]]
+        tail.lengths &= (2 << keep) - 1
+        if tail.lengths:
+            del tail.tokens[tail.lengths.bit_length() - 1:]
+            self.covered[block] = len(tail.tokens)
+            return
+        self.covered[block] = 0
+        self._tail_of[block] = None
+        del same_start[block]
+        if not same_start:
+            del tail.parent.tails[tail.tokens[0]]
+        self._prune(tail.parent)
 
     def reset(self) -> int:
         """Forget everything; returns how many blocks had keys."""
@@ -227,7 +247,7 @@ class PrefixCache:
         """Drop contents that no block holds and nothing hangs on, upwards."""
         while not (node.blocks or node.tails or node.num_children):
             if node.parent is None:
-                self._roots.pop(node.salt, None)
+                self._roots.pop(node.key, None)
                 return
             same_key = self._nodes[node.key]
             same_key.remove(node)
@@ -251,14 +271,14 @@ class PrefixCache:
     def store(self, token_ids: Sequence[int], blocks: Sequence[int], cache_salt: object = None) -> None:
         """Publish a prompt whose K and V are in these blocks (the last may be partly filled)."""
         request = Request("store", token_ids, cache_salt=cache_salt)
-        size, node = self.block_size, self.root(encode(cache_salt))
+        size, node = self.block_size, self.root(cache_salt)
         for index, block in enumerate(blocks):
-            tokens = tuple(request.token_ids[index * size:(index + 1) * size])
+            tokens = request.packed_tokens()[index * size:(index + 1) * size]
             known = self.node_of[block]
             if len(tokens) == size and known and known.parent is node and known.tokens == tokens:
                 node = known
             elif len(tokens) == size:
                 self.withdraw(block, reason="overwrite")
-                node = self.publish(node, self.key(request, index), tokens, block)
+                node = self.publish(request, node, index, [block])[0]
             elif tokens and self.share_partial_blocks:
-                self.publish_tail(node, tokens, block)
+                self.publish_tail(node, tokens, 0, len(tokens), block)

@@ -6,6 +6,7 @@ a prefill, decode, a prefix hit and a resume after preemption are all this one t
 """
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -102,7 +103,7 @@ class Request:
     __slots__ = ("request_id", "token_ids", "num_prompt_tokens", "params", "priority", "arrival", "cache_salt",
                  "skip_reading_prefix_cache", "status", "finish_reason", "num_computed_tokens",
                  "num_cached_tokens", "num_preemptions", "steps_in_seat", "block_keys", "max_num_tokens",
-                 "outgrows_pool", "stop_tokens")
+                 "outgrows_pool", "stop_tokens", "_packed")
 
     def __init__(self, request_id: str, prompt_token_ids: Sequence[int], params: SamplingParams | None = None, *,
                  priority: float = 0, arrival: float | None = None, cache_salt: object = None,
@@ -130,10 +131,17 @@ class Request:
         self.num_cached_tokens = 0  # of these, found in the prefix cache when first admitted
         self.num_preemptions = 0
         self.steps_in_seat = 0  # since it last got a seat (round-robin)
+        self._packed = array("q", self.token_ids)
         self.block_keys: list = []  # chained keys of its full blocks, filled by the prefix cache
         self.max_num_tokens = self.num_prompt_tokens + self.params.max_tokens  # the scheduler may lower it,
         self.outgrows_pool = False  # and says here whether the pool's size was the reason
         self.stop_tokens = frozenset(self.params.stop_token_ids)  # the scheduler adds eos ids
+
+    def packed_tokens(self) -> array:
+        """`token_ids` as an array of 64-bit integers, for hashing: side by side in memory, unlike int objects."""
+        if len(self._packed) < len(self.token_ids):
+            self._packed.extend(self.token_ids[len(self._packed):])
+        return self._packed
 
     @property
     def prompt_token_ids(self) -> list[int]:

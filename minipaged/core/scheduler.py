@@ -91,21 +91,17 @@ class ContinuousBatchingScheduler(BaseScheduler):
         # Whoever stands before position len(scheduled) is scheduled: victims leave both lists.
         while len(scheduled) < len(running) and self._budget > 0:
             request = running[len(scheduled)]
-            start = request.num_computed_tokens
-            count = min(len(request.token_ids) - start, limit, self._budget)
-            while not grow(request, start, start + count):
-                victim = self._preempt_for_memory(plan)
-                if victim is request:
-                    break
-            else:
-                self._schedule(plan, request, start, count)
-
-    def _schedule(self, plan: StepPlan, request: Request, start: int, count: int) -> None:
-        tokens = request.token_ids
-        plan.scheduled.append(ScheduledRequest(
-            request.request_id, start, tuple(tokens[start:start + count]),
-            self.kv.blocks_of(request.request_id), start + count == len(tokens)))
-        self._budget -= count
+            tokens, start = request.token_ids, request.num_computed_tokens
+            end = len(tokens)
+            if end - start > 1:
+                end = min(end, start + limit, start + self._budget)
+            blocks = grow(request, start, end)
+            while blocks is None and self._preempt_for_memory(plan) is not request:
+                blocks = grow(request, start, end)
+            if blocks is not None:
+                scheduled.append(ScheduledRequest(request.request_id, start, tuple(tokens[start:end]), blocks,
+                                                  end == len(tokens)))
+                self._budget -= end - start
 
     def _admit_waiting(self, plan: StepPlan) -> None:
         while self.waiting and self._budget > 0 and len(self.running) < self.max_num_seqs:
@@ -119,7 +115,8 @@ class ContinuousBatchingScheduler(BaseScheduler):
             count = min(missing, self._chunk_limit, self._budget)
             if count < missing and not self.enable_chunked_prefill and missing <= self.max_num_batched_tokens:
                 break  # it fits a step of its own; a longer one (a resumed request) must go in chunks
-            if not self._take_memory(request, match, count):
+            blocks = self._take_memory(request, match, count)
+            if blocks is None:
                 if self._reclaim_paused(request, plan):
                     continue
                 break
@@ -130,9 +127,11 @@ class ContinuousBatchingScheduler(BaseScheduler):
             resumed = request.num_preemptions > 0 or match is None
             plan.admitted.append(Admission(request.request_id, start if match is not None else 0, resumed))
             self._seat(request, start if match is not None else 0, request.status.value)
-            self._schedule(plan, request, start, count)
+            plan.scheduled.append(ScheduledRequest(
+                request.request_id, start, tuple(request.token_ids[start:start + count]), blocks, count == missing))
+            self._budget -= count
 
-    def _take_memory(self, request: Request, match: Match | None, count: int) -> bool:
+    def _take_memory(self, request: Request, match: Match | None, count: int) -> tuple[int, ...] | None:
         reserve = self._reserve if self.running else 0  # a lone request may use the whole pool
         if request.status is WAITING:
             return self.kv.admit(request, match, count, reserve)
@@ -171,7 +170,7 @@ class ContinuousBatchingScheduler(BaseScheduler):
 
     def _reclaim_paused(self, asker: Request, plan: StepPlan) -> bool:
         for request in reversed(self.waiting):
-            if request.status is PAUSED and request is not asker:
+            if request.status is PAUSED and request is not asker and not self.kv.feeds_copy(request):
                 self._preempt(request, plan)
                 return True
         return False
@@ -196,32 +195,19 @@ class ContinuousBatchingScheduler(BaseScheduler):
             self._events.emit("preempt", request=request.request_id, mode="swap" if swapped else "recompute",
                               num_computed_tokens=computed, unscheduled=unscheduled)
 
-    def _drop_memory(self, request: Request) -> None:
-        self.kv.free(request)
-        request.num_computed_tokens = 0
-        request.status = WAITING
-
-    def cancel(self, plan: StepPlan) -> None:
-        """The plan did not run. What it published is withdrawn; whoever it admitted, swapped or gave a copy
-        goes back to the queue to be recomputed; all other requests go on as if it had not been made."""
-        self._expect(plan)
-        self._plan = None
-        self.kv.cancel(plan)
+    def _return_to_queue(self, plan: StepPlan) -> list[str]:
         touched = {admission.request_id for admission in plan.admitted} | set(plan.preempted)
         filled = {block for _, block in plan.copies}
-        returned = []
-        for request in [*self.waiting]:
-            if request.request_id in touched and request.status is SWAPPED:
+        for request in self.waiting:
+            if request.status is SWAPPED and request.request_id in touched:
                 self._drop_memory(request)
-        for request in reversed(self.running[:]):
-            self.kv.rewind(request)
-            if request.request_id in touched or not filled.isdisjoint(self.kv.blocks_of(request.request_id)):
-                self.running.remove(request)
-                self._drop_memory(request)
-                self._policy.requeue(self.waiting, request)
-                returned.append(request.request_id)
-        if self._events is not None:
-            self._events.emit("cancel", returned=returned)
+        returned = [request for request in self.running if request.request_id in touched
+                    or not filled.isdisjoint(self.kv.blocks_of(request.request_id))]
+        for request in reversed(returned):
+            self.running.remove(request)
+            self._drop_memory(request)
+            self._policy.requeue(self.waiting, request)
+        return [request.request_id for request in returned]
 
     def fork(self, parent_id: str, child_id: str, params: SamplingParams | None = None) -> Request:
         """A second request that goes on from the same tokens and shares all of their blocks.
@@ -235,6 +221,9 @@ class ContinuousBatchingScheduler(BaseScheduler):
             raise RequestError(f"request id {child_id!r} is in use; give each request its own id")
         parent = self.requests[parent_id]
         child = parent.fork(child_id, params)
+        if child.num_tokens >= child.max_num_tokens:
+            raise RequestError(f"request {child_id} starts with {parent.num_output_tokens} output tokens of "
+                               f"{parent_id}; its max_tokens {child.params.max_tokens} leaves none to generate")
         self._register(child)
         if self._events is not None:
             self._events.emit("fork", request=child_id, parent=parent_id, num_tokens=child.num_tokens)

@@ -1,0 +1,82 @@
+"""Static batching, the baseline of chapter 07: a batch starts together and ends with its slowest request.
+
+Every row reserves memory for the longest request of its batch, from the first step on. A row that is done
+keeps its seat and its memory, idle, until the whole batch is done; only then may others start.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from minipaged.core.base_scheduler import BaseScheduler
+from minipaged.core.events import EventLog
+from minipaged.core.kv_manager import KVCacheManager
+from minipaged.core.plan import Admission, ScheduledRequest, StepPlan
+from minipaged.core.prefix_cache import NO_MATCH
+from minipaged.core.request import Request, RequestStatus
+
+
+class StaticBatchingScheduler(BaseScheduler):
+    """First come, first served in whole batches of at most `max_num_seqs` rows. It never preempts.
+
+    A batch takes rows while their prompts together stay within `max_num_batched_tokens` and the pool holds
+    as many tokens for each row as the longest may need; one row always fits. Nothing is shared.
+    """
+
+    def __init__(self, kv: KVCacheManager, *, max_num_seqs: int = 64, max_num_batched_tokens: int = 2048,
+                 max_model_len: int | None = None, eos_token_ids: Iterable[int] = (),
+                 events: EventLog | None = None) -> None:
+        super().__init__(kv, max_num_seqs=max_num_seqs, max_num_batched_tokens=max_num_batched_tokens,
+                         max_model_len=max_model_len, eos_token_ids=eos_token_ids, events=events)
+
+    def _plan_step(self, plan: StepPlan) -> None:
+        if not self.running:
+            self._start_batch(plan)
+        for request in self.running:
+            start, end = request.num_computed_tokens, request.num_tokens
+            plan.scheduled.append(ScheduledRequest(request.request_id, start, tuple(request.token_ids[start:end]),
+                                                   self.kv.grow(request, start, end), True))
+
+    def _start_batch(self, plan: StepPlan) -> None:
+        rows, reserved = self._choose_rows()
+        for request in rows:
+            self.waiting.popleft()
+            self.kv.admit(request, NO_MATCH, request.num_tokens)
+            self.kv.reserve(request, reserved)
+            request.status = RequestStatus.RUNNING
+            self.running.append(request)
+            plan.admitted.append(Admission(request.request_id, 0, resumed=False))
+            if self._events is not None:
+                self._events.emit("admit", request=request.request_id, cached_tokens=0, resumed=False, was="waiting")
+
+    def _choose_rows(self) -> tuple[list[Request], int]:
+        """The rows of the next batch and the blocks that each reserves."""
+        rows: list[Request] = []
+        prompts = longest = 0
+        for request in self.waiting:
+            tokens = min(request.max_num_tokens, self.kv.num_blocks * self.kv.block_size)
+            blocks = -(-max(longest, tokens) // self.kv.block_size)
+            fits = (len(rows) < self.max_num_seqs and (len(rows) + 1) * blocks <= self.kv.num_blocks
+                    and prompts + request.num_tokens <= self.max_num_batched_tokens)
+            if rows and not fits:
+                break
+            rows.append(request)
+            prompts += request.num_tokens
+            longest = max(longest, tokens)
+        return rows, -(-longest // self.kv.block_size)
+
+    def _free(self, request: Request) -> None:
+        self.idle_rows.append(request)
+        if not self.running:
+            for row in self.idle_rows:
+                self.kv.free(row)
+            self.idle_rows.clear()
+
+    def _return_to_queue(self, plan: StepPlan) -> list[str]:
+        if not plan.admitted:
+            return []  # the batch goes on and repeats the step
+        for request in reversed(self.running):
+            self._drop_memory(request)
+            self.waiting.appendleft(request)
+        returned = [request.request_id for request in self.running]
+        self.running.clear()
+        return returned

@@ -1,0 +1,74 @@
+"""The paged KV pool: the tensors that block numbers point into (chapters 03 and 04).
+
+One K and one V tensor a layer, `[num_blocks, block_size, num_kv_heads, head_dim]`, made once. Blocks never
+move and are never resized: `core` hands out their numbers, an executor writes and reads them here. The host
+pool for swapping has the same layout in CPU memory.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from minipaged.runtime.config import ModelConfig
+
+
+def block_bytes(config: ModelConfig, block_size: int, dtype: torch.dtype) -> int:
+    """Bytes of one block: K and V of all layers."""
+    return 2 * config.num_layers * block_size * config.num_kv_heads * config.head_dim * dtype.itemsize
+
+
+class KVPool:
+    """K and V of all layers. `key[layer]` and `value[layer]` are views of one tensor each."""
+
+    def __init__(self, config: ModelConfig, num_blocks: int, block_size: int, *, num_cpu_blocks: int = 0,
+                 dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> None:
+        self.num_blocks = num_blocks
+        self.block_size = block_size
+        self._device = self._tensor(config, num_blocks, block_size, dtype, device)
+        self._host = self._tensor(config, num_cpu_blocks, block_size, dtype, "cpu")
+        self.key, self.value = self._device[0].unbind(), self._device[1].unbind()
+        # The same memory, one row a slot: what a slot mapping indexes.
+        self._slots = [[layer.flatten(0, 1) for layer in side] for side in (self.key, self.value)]
+
+    @staticmethod
+    def _tensor(config: ModelConfig, blocks: int, block_size: int, dtype: torch.dtype,
+                device: torch.device | str) -> torch.Tensor:
+        shape = (2, config.num_layers, blocks, block_size, config.num_kv_heads, config.head_dim)
+        return torch.zeros(shape, dtype=dtype, device=device)  # pages that nobody touches cost nothing
+
+    @property
+    def nbytes(self) -> int:
+        return self._device.nbytes
+
+    def fill(self, value: float) -> None:
+        """Overwrite everything. With NaN in unwritten slots, reading one slot too many shows."""
+        self._device.fill_(value)
+        self._host.fill_(value)
+
+    def write(self, layer: int, slot_mapping: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
+        """Put the K and V of new tokens, [tokens, num_kv_heads, head_dim], into their slots [tokens]."""
+        self._slots[0][layer].index_copy_(0, slot_mapping, key)
+        self._slots[1][layer].index_copy_(0, slot_mapping, value)
+
+    def move(self, swap_outs: Iterable[tuple[int, int]] = (), swap_ins: Iterable[tuple[int, int]] = (),
+             copies: Iterable[tuple[int, int]] = ()) -> None:
+        """The block moves of a plan, K and V of every layer: swap out, then swap in, then copies.
+
+        The order matters: a block that was just saved may be the destination of the next two.
+        """
+        self._copy(self._device, self._host, swap_outs)
+        self._copy(self._host, self._device, swap_ins)
+        self._copy(self._device, self._device, copies)
+
+    @staticmethod
+    def _copy(source: torch.Tensor, target: torch.Tensor, pairs: Iterable[tuple[int, int]]) -> None:
+        pairs = list(pairs)
+        if pairs:
+            sources, targets = zip(*pairs)
+            rows = source.index_select(2, _index(sources, source.device))
+            target.index_copy_(2, _index(targets, target.device), rows.to(target.device))
+
+
+def _index(blocks: Sequence[int], device: torch.device) -> torch.Tensor:
+    return torch.tensor(blocks, dtype=torch.int64, device=device)

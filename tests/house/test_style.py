@@ -1,0 +1,63 @@
+"""Rules of the house that a machine can check."""
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TEXT = {".py", ".md", ".yml", ".toml", ".ipynb", ".json", ".cu", ".h", ".cpp", ".js", ".lock"}
+
+
+@pytest.fixture(scope="module")
+def tracked(root: Path) -> list[Path]:
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip("not a git clone")
+    return [root / name for name in done.stdout.split("\0") if name and (root / name).exists()]
+
+
+def test_ruff_is_content(root):
+    done = subprocess.run([sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format", "concise", "."],
+                          cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_no_path_of_a_machine_in_tracked_files(root, tracked):
+    pattern = re.compile(r"(?<![\w.\-/])/(?:tmp|root|home|work)/[A-Za-z]")
+    found = [f"{path.relative_to(root)}:{number}: {line.strip()[:80]}"
+             for path in tracked if path.suffix in TEXT and path.name != "test_style.py"
+             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1) if pattern.search(line)]
+    assert found == []
+
+
+def test_no_pickle(root, tracked):
+    """Weights are safetensors or GGUF; nothing that can run code is loaded."""
+    pattern = re.compile(r"^\s*(?:import|from) (?:pickle|dill|cloudpickle|shelve)\b|torch\.load\(", re.MULTILINE)
+    sources = [path for path in tracked if path.suffix == ".py"]
+    assert [path.name for path in sources if pattern.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_core_is_small_and_pure(root):
+    """At most about 1,300 lines of code in core/, no file over 250 lines, no torch, no numpy."""
+    import ast
+
+    total = 0
+    for path in sorted((root / "minipaged" / "core").glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        documented = (node for node in ast.walk(tree)
+                      if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node))
+        docstrings = {line for node in documented
+                      for line in range(node.body[0].lineno, node.body[0].end_lineno + 1)}
+        lines = text.splitlines()
+        total += sum(1 for number, line in enumerate(lines, 1)
+                     if line.strip() and not line.strip().startswith("#") and number not in docstrings)
+        assert len(lines) <= 250, f"{path.name} has {len(lines)} lines"
+        imported = {name.split(".")[0] for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))
+                    for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else
+                                 [alias.name for alias in node.names])}
+        assert imported <= set(sys.stdlib_module_names) | {"minipaged"}, f"{path.name} imports {imported}"
+    assert total <= 1300, f"core has {total} lines of code"

@@ -27,7 +27,10 @@ CUDA_FOLDER = HERE / "cuda"
 CPU_FOLDER = HERE / "cpu"
 LADDER = ("v0_source", "v1_repaired", "v2_warp", "v3_online", "v4_split")
 
-COMMON = ("-std=c++17", "-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas", "-fPIC")
+# Several of these libraries live in one process, each with its own simulated GPU: g++ would otherwise make
+# one copy of every inline variable for all of them (-fno-gnu-unique). setjmp between fibers is what
+# _FORTIFY_SOURCE takes for a stack attack.
+COMMON = ("-std=c++17", "-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas", "-fPIC", "-fno-gnu-unique", "-Wl,-Bsymbolic")
 SANITIZED = ("-O1", "-g", "-fno-omit-frame-pointer")
 CPU_MODES: dict[str, tuple[str, ...]] = {
     "cpu": ("-O2",),

@@ -30,7 +30,7 @@ LADDER = ("v0_source", "v1_repaired", "v2_warp", "v3_online", "v4_split")
 # Several of these libraries live in one process, each with its own simulated GPU: g++ would otherwise make
 # one copy of every inline variable for all of them (-fno-gnu-unique). setjmp between fibers is what
 # _FORTIFY_SOURCE takes for a stack attack.
-COMMON = ("-std=c++17", "-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas", "-fPIC", "-fno-gnu-unique", "-Wl,-Bsymbolic")
+COMMON = ("-std=c++17", "-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas", "-fPIC", "-fno-gnu-unique", "-fno-threadsafe-statics")
 SANITIZED = ("-O1", "-g", "-fno-omit-frame-pointer")
 CPU_MODES: dict[str, tuple[str, ...]] = {
     "cpu": ("-O2",),
@@ -116,18 +116,21 @@ def build(
     *,
     program: bool = False,
     include: tuple[Path, ...] = (),
+    forced_header: Path | None = None,
     archs: tuple[str, ...] = (),
 ) -> Path:
     """Compile one source file and return the built file.
 
     ``mode`` is a key of ``CPU_MODES`` or ``"gpu"`` (then ``archs`` lists targets such as ``"sm_90"``).
-    ``program=True`` makes an executable instead of a library; files in ``include`` folders count into the hash.
+    ``program=True`` makes an executable instead of a library. ``include`` folders come before our own, and
+    their headers count into the hash; ``forced_header`` stands in front of the first line of the source.
     Raises :class:`BuildError` for a faulty source, :class:`KernelUnavailable` without a compiler.
     """
     source = Path(source).resolve()
     folders = (*include, CUDA_FOLDER, CPU_FOLDER)
     words = [f"-D{name}={value}" for name, value in sorted((defines or {}).items())]
     words += [f"-I{folder}" for folder in folders]
+    words += ["-include", str(forced_header)] if forced_header else []
     gpu = mode == "gpu"
     compiler = find_nvcc() if gpu else find_cpu_compiler()
     if gpu:
@@ -136,7 +139,8 @@ def build(
     else:
         flags = [*COMMON, *CPU_MODES[mode]]
     headers = sorted(h for f in folders for kind in ("*.h", "*.cuh", "*.cpp") for h in f.glob(kind))
-    key = _key([_version(compiler), mode, str(program), *flags, *words[: len(defines or {})]], [source, *headers])
+    parts = [_version(compiler), mode, str(program), str(forced_header is not None), *flags, *words[: len(defines or {})]]
+    key = _key(parts, [source, *headers])
     folder = cache_folder()
     target = folder / f"{source.stem}-{mode}-{key}{'' if program else '.so'}"
     if target.is_file():
@@ -145,7 +149,7 @@ def build(
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         fresh = Path(scratch) / "built"
-        shape = [] if program else ["-shared"]
+        shape = [] if program else ["-shared"] if gpu else ["-shared", "-Wl,-Bsymbolic"]
         if gpu:
             _run([compiler, *flags, *words, *shape, "-o", str(fresh), str(source)], source)
         elif mode == "count":

@@ -123,6 +123,7 @@ struct Thread {
   uint64_t value, result;
   void* stack;
   bool started;
+  char arrival_tag, *release_tag;   // for ThreadSanitizer, see Block
   ucontext_t context;
   jmp_buf jump;
   void* tsan;
@@ -131,13 +132,18 @@ struct Thread {
 struct Block {
   dim3 index, dims, grid;
   int num_threads, alive;
-  std::vector<Thread>* threads;
+  Thread* threads;
   uint64_t random;
   bool failed;
   ucontext_t host;
   jmp_buf host_jump;
   void* host_tsan;
-  char barrier_tag, warp_tag[32], end_tag;    // addresses that order threads for ThreadSanitizer
+  // Addresses that order threads for ThreadSanitizer: who acquires one comes after all who released it. A
+  // fast thread may release its next one while a slow thread has yet to acquire the last: so the barriers
+  // alternate between two, and every warp operation takes another one.
+  char start_tag, end_tag, barrier_tags[2], warp_tags[32][64];
+  int barrier_phase;
+  unsigned warp_operations;
 };
 
 // Plain globals, not thread_local: thread_local memory of this module is exactly the shared memory.
@@ -192,7 +198,7 @@ SIM_QUIET inline void fail(const std::string& what) {
   char text[160];
   snprintf(text, sizeof text, " in block (%u,%u,%u)", block->index.x, block->index.y, block->index.z);
   message = what + text;
-  const auto& threads = *block->threads;
+  const Thread* threads = block->threads;
   int first = 0, shown = 0;
   for (int i = 1; i <= block->num_threads; i++) {
     bool same = i < block->num_threads && threads[i].state == threads[first].state &&
@@ -235,7 +241,7 @@ SIM_QUIET inline void yield() {
 
 SIM_QUIET inline void thread_main() {
   SIM_ASAN(__sanitizer_finish_switch_fiber(nullptr, nullptr, nullptr);)
-  SIM_TSAN(__tsan_acquire(&block->end_tag);)
+  SIM_TSAN(__tsan_acquire(&block->start_tag);)
   kernel_call(kernel_args);
   SIM_TSAN(__tsan_release(&block->end_tag);)
   current->state = kExited;
@@ -250,12 +256,13 @@ SIM_QUIET inline void run_thread(Block* b, Thread& t) {
   SIM_ASAN(void* fake; __sanitizer_start_switch_fiber(&fake, t.stack, kStack);)
   SIM_ENTER(b, t);
   SIM_ASAN(__sanitizer_finish_switch_fiber(fake, nullptr, nullptr);)
+  current = nullptr;
 }
 
 // ---- Barriers -----------------------------------------------------------------------------------
 // Nothing can run: either every thread is at the same barrier, and it opens, or the program is wrong.
 SIM_QUIET inline void open_barrier(Block* b) {
-  auto& threads = *b->threads;
+  Thread* threads = b->threads;
   int line = -1;
   bool exited = false, different = false;
   for (int i = 0; i < b->num_threads; i++) {
@@ -276,7 +283,8 @@ SIM_QUIET inline void open_barrier(Block* b) {
   }
   if (exited) return fail("barrier divergence: some threads exited before __syncthreads");
   if (different) return fail("barrier divergence: threads wait at different __syncthreads");
-  for (auto& t : threads) t.state = kReady;
+  for (int i = 0; i < b->num_threads; i++) threads[i].state = kReady;
+  b->barrier_phase ^= 1;
 }
 
 SIM_QUIET inline void barrier(int line) {
@@ -286,9 +294,9 @@ SIM_QUIET inline void barrier(int line) {
 #endif
   current->state = kBarrier;
   current->line = line;
-  SIM_TSAN(__tsan_release(&block->barrier_tag);)
+  SIM_TSAN(char* tag = &block->barrier_tags[block->barrier_phase]; __tsan_release(tag);)
   yield();
-  SIM_TSAN(__tsan_acquire(&block->barrier_tag);)
+  SIM_TSAN(__tsan_acquire(tag);)
 }
 
 // ---- Warp operations ----------------------------------------------------------------------------
@@ -300,12 +308,12 @@ SIM_QUIET inline uint64_t exchange(Op op, unsigned mask, uint64_t value, int sou
 #endif
   Thread* me = current;
   Block* b = block;
-  auto& threads = *b->threads;
+  Thread* threads = b->threads;
   int lane = me->linear & 31, warp = me->linear & ~31;
   me->op = op; me->mask = mask; me->value = value; me->source_lane = source_lane; me->line = line;
   me->state = kWarpOp;
   if (!(mask >> lane & 1)) { fail("warp operation: the calling lane is not in its own mask"); yield(); }
-  SIM_TSAN(__tsan_release(&b->warp_tag[warp >> 5]);)
+  SIM_TSAN(__tsan_release(&me->arrival_tag);)
 
   bool all_here = true;
   for (int l = 0; l < 32; l++) {
@@ -328,11 +336,17 @@ SIM_QUIET inline uint64_t exchange(Op op, unsigned mask, uint64_t value, int sou
       if (op == kShuffle && !(mask >> t.source_lane & 1)) { fail("shuffle reads a lane outside the mask"); break; }
       t.result = op == kVote ? votes : threads[warp + t.source_lane].value;
     }
-    for (int l = 0; l < 32 && !b->failed; l++)
-      if (mask >> l & 1) threads[warp + l].state = kReady;
+    char* tag = &b->warp_tags[warp >> 5][b->warp_operations++ % 64];
+    for (int l = 0; l < 32 && !b->failed; l++) {
+      if (!(mask >> l & 1)) continue;
+      threads[warp + l].state = kReady;
+      threads[warp + l].release_tag = tag;
+      SIM_TSAN(__tsan_acquire(&threads[warp + l].arrival_tag);)
+    }
+    SIM_TSAN(__tsan_release(tag);)
   }
   if (me->state != kReady || b->failed) yield();
-  SIM_TSAN(__tsan_acquire(&b->warp_tag[warp >> 5]);)
+  SIM_TSAN(__tsan_acquire(me->release_tag);)
   return me->result;
 }
 
@@ -364,7 +378,7 @@ SIM_QUIET inline void rotate_order(Block* b, std::vector<int>& order) {
 }
 
 SIM_QUIET inline void run_block(Block* b, uint64_t seed) {
-  auto& threads = *b->threads;
+  Thread* threads = b->threads;
   int n = b->num_threads;
   std::vector<int> order(n);
   b->alive = n;
@@ -380,7 +394,7 @@ SIM_QUIET inline void run_block(Block* b, uint64_t seed) {
     SIM_TSAN(t.tsan = __tsan_create_fiber(0);)
     order[i] = i;
   }
-  SIM_TSAN(__tsan_release(&b->end_tag);)
+  SIM_TSAN(__tsan_release(&b->start_tag);)
   bool greedy = seed != 0 && seed % 2 == 0, shuffled = seed % 2 == 1;
   if (greedy) rotate_order(b, order);
 
@@ -401,7 +415,7 @@ SIM_QUIET inline void run_block(Block* b, uint64_t seed) {
     if (!ran && b->alive && !b->failed) open_barrier(b);
   }
   SIM_TSAN(__tsan_acquire(&b->end_tag);)
-  SIM_TSAN(for (auto& t : threads) __tsan_destroy_fiber(t.tsan);)
+  SIM_TSAN(for (int i = 0; i < n; i++) __tsan_destroy_fiber(threads[i].tsan);)
 }
 
 SIM_QUIET inline void* stack_for(int i) {
@@ -416,7 +430,7 @@ SIM_QUIET inline void* stack_for(int i) {
 }
 
 SIM_QUIET inline void fill_shared(size_t dynamic_bytes) {
-  for (auto& array : dynamic_arrays()) SIM_ASAN(ASAN_UNPOISON_MEMORY_REGION(array.address(), kMaxShared);) (void)array;
+  SIM_ASAN(for (auto& array : dynamic_arrays()) ASAN_UNPOISON_MEMORY_REGION(array.address(), kMaxShared);)
   // The anchor is ours; every other byte of thread_local memory is a kernel's shared memory. Filling the
   // 227 KB homes of dynamic arrays whole would cost more than most blocks: there only what was asked for.
   char* at = shared_range.begin;
@@ -465,7 +479,7 @@ SIM_QUIET inline int run_grid(dim3 grid, dim3 dims, size_t shared_bytes) {
   for (unsigned long long i = 0; i < num_blocks && status == 0; i++) {
     Block b{};
     b.index = dim3(i % grid.x, i / grid.x % grid.y, i / (1ull * grid.x * grid.y));
-    b.dims = dims; b.grid = grid; b.num_threads = (int)num_threads; b.threads = &threads;
+    b.dims = dims; b.grid = grid; b.num_threads = (int)num_threads; b.threads = threads.data();
     b.random = seed * 7919 + i * 2 + 1;
     SIM_TSAN(b.host_tsan = __tsan_get_current_fiber();)
     block = &b;
@@ -530,10 +544,15 @@ inline bool __all_sync(unsigned mask, bool vote, int line = __builtin_LINE()) { 
 
 // One fiber runs at a time, so load, change, store is atomic; the __atomic builtins tell ThreadSanitizer so.
 template <class T, class Change> inline T sim_atomic(T* address, Change change) {
+#ifdef CUDA_ON_CPU_COUNT
+  T old = *address;
+  *address = change(old);
+#else
   T old, fresh;
   __atomic_load(address, &old, __ATOMIC_RELAXED);
   fresh = change(old);
   __atomic_store(address, &fresh, __ATOMIC_RELAXED);
+#endif
   return old;
 }
 template <class T> T atomicAdd(T* address, T value) { return sim_atomic(address, [=](T old) { return old + value; }); }

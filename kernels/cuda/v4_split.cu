@@ -192,7 +192,7 @@ template <class T, int kPad, int kHeads> int launch(const DecodeParams* p, void*
 
 template <class T, int kPad> int pick_heads(const DecodeParams* p, void* stream) {
   int group = p->num_heads / p->num_kv_heads;
-#ifndef V4_SMALL  // -DV4_SMALL keeps two shapes only, for sanitizer builds that take long to compile
+#ifndef PAGED_RACE  // `minipaged race` needs two shapes only; sanitizer builds take long to compile
   if (group == 1) return launch<T, kPad, 1>(p, stream);
   if (group == 2) return launch<T, kPad, 2>(p, stream);
   if (group > 4) return launch<T, kPad, 8>(p, stream);
@@ -209,14 +209,14 @@ template <class T> int pick_pad(const DecodeParams* p, void* stream) {
   if (strides % kVec != 0 || addresses % 16 != 0) return kBadAlignment;
   if (p->num_splits < 1 || (p->num_splits > 1 && !(p->partial_out && p->partial_lse))) return kBadWorkspace;
   if (p->head_dim <= 64) return pick_heads<T, 64>(p, stream);
-#ifndef V4_SMALL
+#ifndef PAGED_RACE
   if (p->head_dim > 128) return pick_heads<T, 256>(p, stream);
 #endif
   return pick_heads<T, 128>(p, stream);
 }
 
 extern "C" int paged_decode_f32(const DecodeParams* p, void* stream) { return pick_pad<float>(p, stream); }
-#ifndef V4_SMALL
+#ifndef PAGED_RACE
 extern "C" int paged_decode_f16(const DecodeParams* p, void* stream) { return pick_pad<__half>(p, stream); }
 extern "C" int paged_decode_bf16(const DecodeParams* p, void* stream) { return pick_pad<__nv_bfloat16>(p, stream); }
 #endif

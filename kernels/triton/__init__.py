@@ -29,6 +29,12 @@ def _keys_per_tile(head_pad: int, element_size: int, interpreted: bool) -> int:
     return max(16, min(64, 16384 // (head_pad * element_size)))
 
 
+def prefill_rows(group: int, element_size: int, max_query_len: int) -> int:
+    """Rows (new token x query head) of a prefill tile: as many as the registers hold without spilling."""
+    wanted = 16 if max_query_len == 1 else 64 if element_size == 2 else 32
+    return max(wanted, _power_of_2(group))
+
+
 def num_splits_for(device: torch.device, programs: int, max_context: int) -> int:
     """Enough pieces of the context to give every multiprocessor work, of at least 256 tokens each."""
     if device.type != "cuda":
@@ -137,7 +143,7 @@ def paged_prefill(
         max_query_len = int((query_start_loc[1:] - query_start_loc[:-1]).max())
 
     group, head_pad = num_heads // num_kv_heads, max(16, _power_of_2(head_dim))
-    rows = max(16, _power_of_2(group)) if max_query_len == 1 else max(64, _power_of_2(group))
+    rows = prefill_rows(group, query.element_size(), max_query_len)
     queries_per_tile = rows // group
     paged_prefill_kernel[(num_seqs, num_kv_heads, -(-max_query_len // queries_per_tile))](
         out, query, key_cache, value_cache, block_tables, query_start_loc, seq_lens,
@@ -148,7 +154,7 @@ def paged_prefill(
         GROUP=group, ROWS=rows, QUERIES=queries_per_tile, HEAD_DIM=head_dim, HEAD_PAD=head_pad,
         BLOCK_SIZE=block_size, TILE=_keys_per_tile(head_pad, query.element_size(), interpreted),
         UPCAST=interpreted and query.dtype == torch.bfloat16,
-        num_warps=4, num_stages=2,
+        num_warps=8 if rows > 16 else 4, num_stages=2,
     )  # fmt: skip
     return out
 

@@ -43,6 +43,12 @@ def num_splits_for(device: torch.device, programs: int, max_context: int) -> int
     return max(1, min(math.ceil(4 * multiprocessors / max(programs, 1)), math.ceil(max_context / 256), 128))
 
 
+def _upcast(interpreted: bool, dtype: torch.dtype) -> bool:
+    """The interpreter multiplies bfloat16 as if it were integers, and cuts off bits where a GPU rounds. So
+    there the kernel turns its inputs into float32 and writes float32, which torch then rounds."""
+    return interpreted and dtype == torch.bfloat16
+
+
 def _output_like(query: Tensor, out: Tensor | None) -> Tensor:
     if out is None:
         return torch.empty_like(query, memory_format=torch.contiguous_format)
@@ -76,9 +82,11 @@ def paged_decode(
     num_blocks, block_size, num_kv_heads, _ = key_cache.shape
     if query.device.type == "cpu":
         checks.check_tables(block_tables, context_lens, num_blocks, block_size)
-    out = _output_like(query, out)
+    final = _output_like(query, out)
     if num_seqs == 0:
-        return out
+        return final
+    upcast = _upcast(interpreted, query.dtype)
+    out = final.float() if upcast else final
 
     group, head_pad = num_heads // num_kv_heads, max(16, _power_of_2(head_dim))
     capacity = block_tables.shape[1] * block_size
@@ -96,7 +104,7 @@ def paged_decode(
         block_tables.stride(1), num_heads,
         GROUP=group, GROUP_PAD=max(16, _power_of_2(group)), HEAD_DIM=head_dim, HEAD_PAD=head_pad,
         BLOCK_SIZE=block_size, TILE=tile, SPLITS=splits,
-        UPCAST=interpreted and query.dtype == torch.bfloat16,
+        UPCAST=upcast,
         num_warps=4, num_stages=2,
     )  # fmt: skip
     if splits > 1:
@@ -104,7 +112,7 @@ def paged_decode(
             out, partial, lse, out.stride(0), out.stride(1), num_heads,
             HEAD_DIM=head_dim, HEAD_PAD=head_pad, SPLITS=splits, SPLITS_PAD=_power_of_2(splits), num_warps=4,
         )  # fmt: skip
-    return out
+    return final.copy_(out) if upcast else final
 
 
 def paged_prefill(
@@ -136,9 +144,11 @@ def paged_prefill(
     if query.device.type == "cpu":
         checks.check_tables(block_tables, seq_lens, num_blocks, block_size)
         checks.check_query_ranges(query_start_loc, seq_lens, num_rows)
-    out = _output_like(query, out)
+    final = _output_like(query, out)
     if num_rows == 0:
-        return out
+        return final
+    upcast = _upcast(interpreted, query.dtype)
+    out = final.float() if upcast else final
     if max_query_len is None:
         max_query_len = int((query_start_loc[1:] - query_start_loc[:-1]).max())
 
@@ -153,10 +163,10 @@ def paged_prefill(
         block_tables.stride(1),
         GROUP=group, ROWS=rows, QUERIES=queries_per_tile, HEAD_DIM=head_dim, HEAD_PAD=head_pad,
         BLOCK_SIZE=block_size, TILE=_keys_per_tile(head_pad, query.element_size(), interpreted),
-        UPCAST=interpreted and query.dtype == torch.bfloat16,
+        UPCAST=upcast,
         num_warps=8 if rows > 16 else 4, num_stages=2,
     )  # fmt: skip
-    return out
+    return final.copy_(out) if upcast else final
 
 
 def reshape_and_cache(

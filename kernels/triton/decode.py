@@ -3,6 +3,8 @@
 A program serves one (sequence, KV head, split): the group's query heads are the rows of a small matrix, a tile
 of keys is another one, and ``tl.dot`` multiplies them on tensor cores. The group is padded to 16 rows because
 tensor cores take no less; padding costs nothing, since reading the cache is what takes the time.
+
+``tl.store`` rounds the float32 result to the output's format.
 """
 
 from __future__ import annotations
@@ -99,7 +101,7 @@ def paged_decode_kernel(
     if SPLITS == 1:
         tl.store(
             out + seq * out_stride_seq + heads[:, None] * out_stride_head + dims[None, :],
-            result.to(out.dtype.element_ty),
+            result,
             mask=real,
         )
     else:
@@ -127,6 +129,4 @@ def combine_kernel(
     mask = (splits < SPLITS)[:, None] & (dims < HEAD_DIM)[None, :]
     partial = tl.load(partial_out + row[:, None] * HEAD_DIM + dims[None, :], mask=mask, other=0.0)
     result = tl.sum(partial * weight[:, None], 0) / tl.where(total == 0, 1.0, total)
-    tl.store(
-        out + seq * out_stride_seq + head * out_stride_head + dims, result.to(out.dtype.element_ty), mask=dims < HEAD_DIM
-    )
+    tl.store(out + seq * out_stride_seq + head * out_stride_head + dims, result, mask=dims < HEAD_DIM)

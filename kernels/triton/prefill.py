@@ -77,4 +77,4 @@ def paged_prefill_kernel(
         # Padding rows may have seen nothing; real rows see at least themselves.
         result = weighted / tl.where(total == 0, 1.0, total)[:, None]
         out_at = out + (first_token + token)[:, None] * out_stride_token + head[:, None] * out_stride_head
-        tl.store(out_at + dims[None, :], result.to(out.dtype.element_ty), mask=real)
+        tl.store(out_at + dims[None, :], result, mask=real)

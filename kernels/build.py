@@ -186,12 +186,15 @@ def device_arch() -> str:
     return f"sm_{major}{minor}"
 
 
-def resource_usage(source: Path | str, arch: str) -> list[dict[str, object]]:
+def resource_usage(
+    source: Path | str, arch: str, defines: Mapping[str, object] | None = None
+) -> list[dict[str, object]]:
     """Compile for ``arch`` with nvcc, no GPU needed: registers, stack, spills of every kernel in the file."""
     nvcc, source = find_nvcc(), Path(source)
     with tempfile.TemporaryDirectory() as scratch:
         command = [nvcc, "-cubin", f"-arch={arch}", "-O3", "-std=c++17", "-Xptxas", "-v", f"-I{CUDA_FOLDER}",
-                   f"-I{CPU_FOLDER}", "-o", str(Path(scratch) / "out.cubin"), str(source)]  # fmt: skip
+                   f"-I{CPU_FOLDER}", *(f"-D{k}={v}" for k, v in (defines or {}).items()),
+                   "-o", str(Path(scratch) / "out.cubin"), str(source)]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BuildError(f"{source.name} does not compile for {arch}:\n{done.stderr.strip()}")

@@ -494,10 +494,16 @@ SIM_QUIET inline int run_grid(dim3 grid, dim3 dims, size_t shared_bytes) {
   return status;
 }
 
-template <class Call> int launch(dim3 grid, dim3 dims, size_t shared_bytes, Call call) {
+template <class Call> int launch_call(dim3 grid, dim3 dims, size_t shared_bytes, Call call) {
   kernel_call = [](void* p) { (*(Call*)p)(); };
   kernel_args = &call;
   return run_grid(grid, dims, shared_bytes);
+}
+
+// The arguments are evaluated once, here, as for a real launch; every thread gets copies.
+template <class Kernel, class... Args>
+int launch(Kernel kernel, dim3 grid, dim3 dims, size_t shared_bytes, void*, Args... args) {
+  return launch_call(grid, dims, shared_bytes, [=] { kernel(args...); });
 }
 }  // namespace sim
 
@@ -506,7 +512,7 @@ template <class Call> int launch(dim3 grid, dim3 dims, size_t shared_bytes, Call
 #define blockDim (sim::block->dims)
 #define gridDim (sim::block->grid)
 #define LAUNCH(kernel, grid, block, shared_bytes, stream, ...) \
-  ((void)(stream), sim::launch(grid, block, shared_bytes, [=] { kernel(__VA_ARGS__); }))
+  sim::launch(kernel, grid, block, shared_bytes, stream, __VA_ARGS__)
 #define LAUNCH_STATUS() (sim::status)
 #define ALLOW_SHARED(kernel, bytes) (sim::shared_opt_in = (bytes))
 #define DYNAMIC_SHARED(T, name)                                              \

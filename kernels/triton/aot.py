@@ -1,6 +1,6 @@
 """Compile every Triton kernel to a cubin with no GPU, and read what the compiler used. Chapter 12.
 
-``python -m minipaged.kernels.triton.aot sm_80 sm_90`` prints one JSON line a kernel: registers, stack (spills),
+``python -m minipaged.kernels.triton.aot [--few] sm_80 sm_90`` prints one JSON line a kernel: registers, stack (spills),
 shared memory, tensor-core instructions, asynchronous copies. It needs a process of its own: Triton compiles
 or interprets, for the whole process (see runtime.py).
 """
@@ -109,9 +109,15 @@ def _resources(cubin: bytes) -> dict[str, int]:
     return {"registers": int(found[1]), "stack": int(found[2])}
 
 
-def main(archs: list[str]) -> int:
-    for arch in archs or ARCHS:
+FEW = ("bf16 D128 G4", "fp16 D64 G1", "fp32 D64 G4", "combine", "reshape_and_cache", "copy_blocks")
+
+
+def main(arguments: list[str]) -> int:
+    few = "--few" in arguments  # a short run: one shape of each kind
+    for arch in [a for a in arguments if a != "--few"] or ARCHS:
         for case in cases():
+            if few and not any(name in case[0] for name in FEW):
+                continue
             print(json.dumps(compile_case(*case, arch)), flush=True)
     return 0
 

@@ -71,7 +71,18 @@ def paged_decode(
     ``query``. Entries of a table past the context may hold anything.
     """
     if backend == "reference":
-        return _reference("paged_decode", query, key_cache, value_cache, block_tables, context_lens, None, scale, window, out)
+        return _reference(
+            "paged_decode",
+            query,
+            key_cache,
+            value_cache,
+            block_tables,
+            context_lens,
+            None,
+            scale,
+            window,
+            out,
+        )
     return _backend(backend).paged_decode(
         query, key_cache, value_cache, block_tables, context_lens, scale, window, out
     )
@@ -96,7 +107,18 @@ def paged_prefill(
     decode (one row) may stand in one batch. The new keys and values are in the cache already.
     """
     if backend == "reference":
-        return _reference("paged_prefill", query, key_cache, value_cache, block_tables, seq_lens, query_start_loc, scale, window, out)
+        return _reference(
+            "paged_prefill",
+            query,
+            key_cache,
+            value_cache,
+            block_tables,
+            seq_lens,
+            query_start_loc,
+            scale,
+            window,
+            out,
+        )
     return _backend(backend).paged_prefill(
         query, key_cache, value_cache, block_tables, query_start_loc, seq_lens, scale, window, out
     )
@@ -116,7 +138,9 @@ def _reference(name, query, key_cache, value_cache, block_tables, lens, starts, 
         if starts is not None:
             checks.check_query_ranges(starts, lens, query.shape[0])
     rows = (starts, lens) if starts is not None else (lens,)
-    result = getattr(reference, name)(query, key_cache, value_cache, block_tables, *rows, scale, window).to(query.dtype)
+    result = getattr(reference, name)(query, key_cache, value_cache, block_tables, *rows, scale, window).to(
+        query.dtype
+    )
     return result if out is None else out.copy_(result)
 
 

@@ -30,7 +30,14 @@ LADDER = ("v0_source", "v1_repaired", "v2_warp", "v3_online", "v4_split")
 # Several of these libraries live in one process, each with its own simulated GPU: g++ would otherwise make
 # one copy of every inline variable for all of them (-fno-gnu-unique). setjmp between fibers is what
 # _FORTIFY_SOURCE takes for a stack attack.
-COMMON = ("-std=c++17", "-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas", "-fPIC", "-fno-gnu-unique", "-fno-threadsafe-statics")
+COMMON = (
+    "-std=c++17",
+    "-U_FORTIFY_SOURCE",
+    "-Wno-unknown-pragmas",
+    "-fPIC",
+    "-fno-gnu-unique",
+    "-fno-threadsafe-statics",
+)
 SANITIZED = ("-O1", "-g", "-fno-omit-frame-pointer")
 CPU_MODES: dict[str, tuple[str, ...]] = {
     "cpu": ("-O2",),
@@ -103,7 +110,9 @@ def _key(parts: list[str], files: list[Path]) -> str:
 
 
 def _run(command: list[str], source: Path) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False
+    )
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
         raise BuildError(f"{source.name} does not compile:\n" + "\n".join(said[:30]))
@@ -139,7 +148,14 @@ def build(
     else:
         flags = [*COMMON, *CPU_MODES[mode]]
     headers = sorted(h for f in folders for kind in ("*.h", "*.cuh", "*.cpp") for h in f.glob(kind))
-    parts = [_version(compiler), mode, str(program), str(forced_header is not None), *flags, *words[: len(defines or {})]]
+    parts = [
+        _version(compiler),
+        mode,
+        str(program),
+        str(forced_header is not None),
+        *flags,
+        *words[: len(defines or {})],
+    ]
     key = _key(parts, [source, *headers])
     folder = cache_folder()
     target = folder / f"{source.stem}-{mode}-{key}{'' if program else '.so'}"
@@ -171,7 +187,9 @@ def _load(path: Path) -> ctypes.CDLL:
     return library
 
 
-def load(source: Path | str, mode: str = "cpu", defines: Mapping[str, object] | None = None, **options) -> ctypes.CDLL:
+def load(
+    source: Path | str, mode: str = "cpu", defines: Mapping[str, object] | None = None, **options
+) -> ctypes.CDLL:
     """Build (or find built) and load. Sanitizer modes cannot be loaded into Python: build programs there."""
     return _load(build(source, mode, defines, **options))
 
@@ -203,7 +221,9 @@ def resource_usage(
         if found := re.search(r"Compiling entry function '(\w+)'", line):
             current = {"kernel": found[1]}
             kernels.append(current)
-        elif current is not None and (found := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill", line)):
+        elif current is not None and (
+            found := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill", line)
+        ):
             current["stack"], current["spills"] = int(found[1]), int(found[2])
         elif current is not None and (found := re.search(r"Used (\d+) registers", line)):
             current["registers"] = int(found[1])

@@ -135,7 +135,9 @@ def check_query_ranges(query_start_loc: Tensor, seq_lens: Tensor, num_rows: int)
             f"expected [{len(seq_lens) + 1}]"
         )
     if int(starts[0]) != 0 or int(starts[-1]) != num_rows or bool((new < 0).any()):
-        raise KernelRefused(f"query_start_loc {starts.tolist()} must rise from 0 to the {num_rows} rows of query")
+        raise KernelRefused(
+            f"query_start_loc {starts.tolist()} must rise from 0 to the {num_rows} rows of query"
+        )
     if bool((new > seq_lens).any()):
         row = int((new > seq_lens).nonzero()[0])
         raise KernelRefused(
@@ -144,7 +146,9 @@ def check_query_ranges(query_start_loc: Tensor, seq_lens: Tensor, num_rows: int)
         )
 
 
-def check_write(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_mapping: Tensor) -> None:
+def check_write(
+    key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_mapping: Tensor
+) -> None:
     """Arguments of ``reshape_and_cache``; slots are looked at only on the CPU."""
     check_caches(key_cache, value_cache)
     expected = (slot_mapping.shape[0], *key_cache.shape[2:])
@@ -154,7 +158,9 @@ def check_write(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tens
             f"cache both must be {expected}"
         )
     if key.dtype != key_cache.dtype or value.dtype != key_cache.dtype:
-        raise KernelRefused(f"key is {key.dtype}, value {value.dtype}, the cache {key_cache.dtype}; must be equal")
+        raise KernelRefused(
+            f"key is {key.dtype}, value {value.dtype}, the cache {key_cache.dtype}; must be equal"
+        )
     if key.shape[-1] > 1 and (key.stride(-1) != 1 or value.stride(-1) != 1):
         raise KernelRefused("key and value must be contiguous in the last dimension. Call .contiguous()")
     if slot_mapping.dtype not in (torch.int32, torch.int64):
@@ -171,8 +177,11 @@ def check_pairs(pairs: list[tuple[int, int]], num_sources: int, num_targets: int
     for source, target in pairs:
         if not (0 <= source < num_sources and 0 <= target < num_targets):
             raise KernelRefused(
-                f"copy of block {source} to {target}; sources are 0 to {num_sources - 1}, targets 0 to {num_targets - 1}"
+                f"copy of block {source} to {target}; sources are 0 to {num_sources - 1}, "
+                f"targets 0 to {num_targets - 1}"
             )
     if len(set(targets)) != len(targets):
         twice = next(t for t in targets if targets.count(t) > 1)
-        raise KernelRefused(f"block {twice} is the target of two copies in one call; the result would depend on order")
+        raise KernelRefused(
+            f"block {twice} is the target of two copies in one call; the result would depend on order"
+        )

@@ -62,7 +62,9 @@ class CacheParams(ctypes.Structure):
     ]  # fmt: skip
 
 
-def library(name: str, device: torch.device, defines: dict[str, object] | None = None, mode: str = "cpu") -> ctypes.CDLL:
+def library(
+    name: str, device: torch.device, defines: dict[str, object] | None = None, mode: str = "cpu"
+) -> ctypes.CDLL:
     """The built library of one .cu file for this device."""
     source = build.CUDA_FOLDER / f"{name}.cu"
     if device.type == "cuda":
@@ -133,14 +135,18 @@ def paged_decode(
     lens = context_lens.to(torch.int32).contiguous()
     if max_context is None:
         sized_by_context = step in ("v1_repaired", "v2_warp")
-        max_context = int(lens.max()) if sized_by_context or device.type == "cpu" else tables.shape[1] * block_size
+        max_context = (
+            int(lens.max()) if sized_by_context or device.type == "cpu" else tables.shape[1] * block_size
+        )
     if step != "v4_split":
         num_splits = 1
     elif num_splits is None:
         num_splits = num_splits_for(device, num_seqs * num_kv_heads, max_context)
     partial_lse = torch.empty(num_seqs, num_heads, num_splits, dtype=torch.float32, device=device)
     partial_out = torch.empty(
-        (num_seqs, num_heads, num_splits, head_dim) if num_splits > 1 else 0, dtype=torch.float32, device=device
+        (num_seqs, num_heads, num_splits, head_dim) if num_splits > 1 else 0,
+        dtype=torch.float32,
+        device=device,
     )
 
     params = DecodeParams(

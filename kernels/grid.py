@@ -37,7 +37,9 @@ class Case:
 
     def __str__(self) -> str:
         window = f" window {self.window}" if self.window else ""
-        return f"page {self.block_size} D {self.head_dim} group {self.group} {self.dtype}{window} {self.layout}"
+        return (
+            f"page {self.block_size} D {self.head_dim} group {self.group} {self.dtype}{window} {self.layout}"
+        )
 
 
 def every_case() -> Iterator[Case]:
@@ -56,7 +58,10 @@ def pairwise_cases(seed: int = 0) -> list[Case]:
     axes = (BLOCK_SIZES, HEAD_DIMS, GROUPS, DTYPES, WINDOWS, LAYOUTS)
     random = Random(seed)
     missing = {
-        ((i, a), (j, b)) for i, j in itertools.combinations(range(len(axes)), 2) for a in axes[i] for b in axes[j]
+        ((i, a), (j, b))
+        for i, j in itertools.combinations(range(len(axes)), 2)
+        for a in axes[i]
+        for b in axes[j]
     }
     chosen = []
     while missing:
@@ -99,7 +104,9 @@ class Inputs:
                 self.context_lens)  # fmt: skip
 
 
-def make_inputs(case: Case, contexts: list[int] | None = None, num_kv_heads: int = 2, seed: int = 0) -> Inputs:
+def make_inputs(
+    case: Case, contexts: list[int] | None = None, num_kv_heads: int = 2, seed: int = 0
+) -> Inputs:
     """Inputs of a case. The default contexts are the ones where kernels break: 0, 1, a page less one, a page,
     a page and one, and a ragged longer one."""
     generator = torch.Generator().manual_seed(seed)
@@ -118,7 +125,9 @@ def make_inputs(case: Case, contexts: list[int] | None = None, num_kv_heads: int
     extra = 1 if pad else 0
     pools = []
     for _ in range(2):
-        whole = torch.full((num_blocks, page + extra, num_kv_heads + extra, dim + pad), float("nan"), dtype=dtype)
+        whole = torch.full(
+            (num_blocks, page + extra, num_kv_heads + extra, dim + pad), float("nan"), dtype=dtype
+        )
         pools.append(whole[:, :page, :num_kv_heads, :dim])
     free = iter(torch.randperm(num_blocks, generator=generator).tolist())
     tables = torch.full((num_seqs, max_blocks), num_blocks + 7, dtype=torch.int32)

@@ -57,7 +57,10 @@ def race(
     cases: tuple[str, ...] = CASES,
     seeds: tuple[int, ...] = SEEDS,
 ) -> Report:
-    """Examine one .cu file: every look at every case; the values also in every order. Raises ``BuildError`` when it does not compile, ``KernelUnavailable`` without g++."""
+    """Examine one .cu file: every look at every case; the values also in every order.
+
+    Raises ``BuildError`` when it does not compile, ``KernelUnavailable`` without g++.
+    """
     source = Path(source)
     text = source.read_text(encoding="utf-8")
     if "<<<" in re.sub(r"//.*", "", text):
@@ -97,28 +100,44 @@ def _examine(report: Report, look: str, program: Path, case: str, seed: int) -> 
     name = f"{look}: {case or 'main'}, order {seed}"
     output, errors = done.stdout, done.stderr
     if "not taken" in output or "skipped" in output:
-        report.skipped.append(f"{name}: the kernel does not take this case" if "not taken" in output else output.strip())
+        report.skipped.append(
+            f"{name}: the kernel does not take this case" if "not taken" in output else output.strip()
+        )
         return
     report.ran.append(name)
     before = len(report.findings)
-    for found in (*_simulator(errors), *_thread_sanitizer(errors, report.source), *_address_sanitizer(errors, report.source),
-                  *_undefined(errors, report.source)):  # fmt: skip
+    looks = (_thread_sanitizer, _address_sanitizer, _undefined)
+    for found in (*_simulator(errors), *(f for look_at in looks for f in look_at(errors, report.source))):
         report.add(found)
     explained = len(report.findings) > before or "Sanitizer" in errors or "cuda_on_cpu:" in errors
     if match := re.search(r": error (\S+)", output):
         error = float(match[1])
         if not error <= VALUE_LIMIT:
             what = "NaN" if error != error else f"off by {error:.2g}"
-            report.add(Finding("wrong result", (), f"case {case}: the result is {what} (float64 is the judge)"))
+            report.add(
+                Finding("wrong result", (), f"case {case}: the result is {what} (float64 is the judge)")
+            )
     elif match := re.search(r": failed (-?\d+) ?(.*)", output):
         if not explained:
-            report.add(Finding("crash", (), f"case {case}: the launch failed with code {match[1]} {match[2]}".rstrip()))
+            report.add(
+                Finding(
+                    "crash", (), f"case {case}: the launch failed with code {match[1]} {match[2]}".rstrip()
+                )
+            )
     elif done.returncode != 0 and not explained:
-        report.add(Finding("crash", (), f"{case or 'main'}: ended with code {done.returncode} {errors.strip()[-200:]}".rstrip()))
+        report.add(
+            Finding(
+                "crash",
+                (),
+                f"{case or 'main'}: ended with code {done.returncode} {errors.strip()[-200:]}".rstrip(),
+            )
+        )
 
 
 def _run(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    options = dict(capture_output=True, text=True, encoding="utf-8", errors="replace", env=environment, timeout=_TIMEOUT)
+    options = dict(
+        capture_output=True, text=True, encoding="utf-8", errors="replace", env=environment, timeout=_TIMEOUT
+    )
     done = subprocess.run(command, check=False, **options)
     if "unexpected memory mapping" in done.stderr:
         # Older sanitizers do not know the address layout of newer Linux kernels; without randomisation they do.

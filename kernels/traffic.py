@@ -80,11 +80,17 @@ def count(step: str, *arguments: torch.Tensor, **options) -> Traffic:
         step=step,
         divergent_share=values["divergent_warp_blocks"] / max(values["warp_blocks"], 1),
         active_lanes=values["active_lanes"] / max(values["warp_blocks"], 1),
-        **{name: values[name] for name in Traffic.__dataclass_fields__ if name in values and name != "active_lanes"},
+        **{
+            name: values[name]
+            for name in Traffic.__dataclass_fields__
+            if name in values and name != "active_lanes"
+        },
     )
 
 
-def table(steps: tuple[str, ...] = build.LADDER[1:], arguments: tuple[torch.Tensor, ...] | None = None) -> str:
+def table(
+    steps: tuple[str, ...] = build.LADDER[1:], arguments: tuple[torch.Tensor, ...] | None = None
+) -> str:
     """The counts of several rungs on one input, as a Markdown table."""
     rows = [count(step, *(arguments or example())) for step in steps]
     lines: list[tuple[str, list[str]]] = [
@@ -100,4 +106,10 @@ def table(steps: tuple[str, ...] = build.LADDER[1:], arguments: tuple[torch.Tens
         ("lanes at work, of 32", [f"{r.active_lanes:.1f}" for r in rows]),
     ]
     head = "| | " + " | ".join(steps) + " |"
-    return "\n".join([head, "|---|" + "---:|" * len(steps), *(f"| {name} | {' | '.join(cells)} |" for name, cells in lines)])
+    return "\n".join(
+        [
+            head,
+            "|---|" + "---:|" * len(steps),
+            *(f"| {name} | {' | '.join(cells)} |" for name, cells in lines),
+        ]
+    )

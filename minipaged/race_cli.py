@@ -8,8 +8,12 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE.cu", help="defines paged_decode_f32, or has a main of its own")
-    parser.add_argument("--define", "-D", action="append", default=[], metavar="NAME=VALUE", help="a macro for the compiler")
+    parser.add_argument(
+        "file", type=Path, metavar="FILE.cu", help="defines paged_decode_f32, or has a main of its own"
+    )
+    parser.add_argument(
+        "--define", "-D", action="append", default=[], metavar="NAME=VALUE", help="a macro for the compiler"
+    )
     parser.add_argument("--quick", action="store_true", help="only the thread orders and ThreadSanitizer")
 
 

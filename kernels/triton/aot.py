@@ -43,8 +43,17 @@ def cases() -> list[tuple[str, Any, str, dict[str, Any]]]:
             decode = dict(common, GROUP_PAD=max(16, _power_of_2(group)), SPLITS=splits)
             found.append((f"paged_decode {label} splits {splits}", paged_decode_kernel, dtype, decode))
         rows = prefill_rows(group, sizes[dtype], 512)
-        found.append((f"paged_prefill {label}", paged_prefill_kernel, dtype, dict(common, ROWS=rows, QUERIES=rows // group)))
-    found.append(("combine D128", combine_kernel, "bf16", dict(HEAD_DIM=128, HEAD_PAD=128, SPLITS=8, SPLITS_PAD=8)))
+        found.append(
+            (
+                f"paged_prefill {label}",
+                paged_prefill_kernel,
+                dtype,
+                dict(common, ROWS=rows, QUERIES=rows // group),
+            )
+        )
+    found.append(
+        ("combine D128", combine_kernel, "bf16", dict(HEAD_DIM=128, HEAD_PAD=128, SPLITS=8, SPLITS_PAD=8))
+    )
     found.append(("reshape_and_cache", reshape_and_cache_kernel, "bf16",
                   dict(BLOCK_SIZE=16, NUM_KV_HEADS=8, HEAD_DIM=128, TOTAL_PAD=1024)))  # fmt: skip
     found.append(("copy_blocks", copy_blocks_kernel, "i16", dict(CHUNK=4096)))
@@ -102,7 +111,9 @@ def _resources(cubin: bytes) -> dict[str, int]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(cubin)
-        said = subprocess.run([str(tool), "-res-usage", str(file)], capture_output=True, text=True, check=True).stdout
+        said = subprocess.run(
+            [str(tool), "-res-usage", str(file)], capture_output=True, text=True, check=True
+        ).stdout
     found = re.search(r"REG:(\d+) STACK:(\d+)", said)
     if not found:
         raise RuntimeError(f"cuobjdump reported no resources: {said.strip()[:200]}")

@@ -14,7 +14,9 @@ import triton.language as tl
 
 
 @triton.jit
-def key_offsets(table, stride_entry, positions, in_range, num_blocks, stride_block, stride_slot, BLOCK_SIZE: tl.constexpr):
+def key_offsets(
+    table, stride_entry, positions, in_range, num_blocks, stride_block, stride_slot, BLOCK_SIZE: tl.constexpr
+):
     """Where the slots of these positions begin in the cache, and whether their table entry names a block.
 
     64-bit, because a large pool holds more than 2^31 elements.
@@ -70,7 +72,11 @@ def paged_decode_kernel(
     dims = tl.arange(0, HEAD_PAD)
     heads = kv_head * GROUP + rows
     real = (rows < GROUP)[:, None] & (dims < HEAD_DIM)[None, :]
-    q = tl.load(query + seq * query_stride_seq + heads[:, None] * query_stride_head + dims[None, :], mask=real, other=0.0)
+    q = tl.load(
+        query + seq * query_stride_seq + heads[:, None] * query_stride_head + dims[None, :],
+        mask=real,
+        other=0.0,
+    )
     if UPCAST:
         q = q.to(tl.float32)
     table = block_tables + seq * table_stride_seq
@@ -84,7 +90,14 @@ def paged_decode_kernel(
         positions = start + tl.arange(0, TILE)
         visible = positions < end
         offsets, valid = key_offsets(
-            table, table_stride_entry, positions, visible, num_blocks, cache_stride_block, cache_stride_slot, BLOCK_SIZE
+            table,
+            table_stride_entry,
+            positions,
+            visible,
+            num_blocks,
+            cache_stride_block,
+            cache_stride_slot,
+            BLOCK_SIZE,
         )
         mask = (visible & valid)[:, None] & (dims < HEAD_DIM)[None, :]
         keys = tl.load(keys_at + offsets[:, None], mask=mask, other=0.0)

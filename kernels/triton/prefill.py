@@ -38,7 +38,9 @@ def paged_prefill_kernel(
         real = real_row[:, None] & (dims < HEAD_DIM)[None, :]
         position = seq_len - num_new + token
 
-        query_at = query + (first_token + token)[:, None] * query_stride_token + head[:, None] * query_stride_head
+        query_at = (
+            query + (first_token + token)[:, None] * query_stride_token + head[:, None] * query_stride_head
+        )
         q = tl.load(query_at + dims[None, :], mask=real, other=0.0)
         if UPCAST:
             q = q.to(tl.float32)

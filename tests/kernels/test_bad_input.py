@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-
-from minipaged import kernels
 from minipaged.kernels import cuda_ops, grid
 from minipaged.kernels.checks import KernelRefused
+
+from minipaged import kernels
 
 BACKENDS = ("reference", "cuda", "triton")
 
@@ -41,7 +41,9 @@ def test_table_entries_past_the_context_may_be_anything(backend):
 
 
 def test_context_longer_than_the_table(backend):
-    with pytest.raises(KernelRefused, match=r"context of 900 tokens; its block table has room for \d+ blocks of 16"):
+    with pytest.raises(
+        KernelRefused, match=r"context of 900 tokens; its block table has room for \d+ blocks of 16"
+    ):
         decode(backend, context_lens=torch.tensor([20, 900]))
 
 
@@ -81,7 +83,9 @@ def test_dtype_that_no_gpu_kernel_takes(cxx, triton_kernels):
     cache = torch.randn(4, 16, 1, 64, dtype=torch.float64)
     for backend in ("cuda", "triton"):
         with pytest.raises(KernelRefused, match="takes one of float32, float16, bfloat16"):
-            decode(backend, query=torch.randn(2, 2, 64, dtype=torch.float64), key_cache=cache, value_cache=cache)
+            decode(
+                backend, query=torch.randn(2, 2, 64, dtype=torch.float64), key_cache=cache, value_cache=cache
+            )
 
 
 def test_window_of_nothing(backend):
@@ -114,20 +118,30 @@ def test_v0_takes_only_its_own_sizes(cxx):
 
 @pytest.mark.parametrize(
     "starts, message",
-    [([0, 3], "must rise from 0 to the 5 rows"), ([0, 5, 5], "for 1 sequences; expected"), ([1, 5], "must rise")],
+    [
+        ([0, 3], "must rise from 0 to the 5 rows"),
+        ([0, 5, 5], "for 1 sequences; expected"),
+        ([1, 5], "must rise"),
+    ],
 )
 def test_prefill_rows(backend, starts, message):
     inputs = grid.make_inputs(grid.Case(), [20])
     query = torch.randn(5, 8, 64)
     with pytest.raises(KernelRefused, match=message):
-        kernels.paged_prefill(query, *inputs.prefill[1:4], torch.tensor(starts), inputs.context_lens, backend=backend)
+        kernels.paged_prefill(
+            query, *inputs.prefill[1:4], torch.tensor(starts), inputs.context_lens, backend=backend
+        )
 
 
 def test_more_new_tokens_than_context(backend):
     inputs = grid.make_inputs(grid.Case(), [4])
     with pytest.raises(KernelRefused, match="sequence 0 has 5 new tokens and a length of 4"):
         kernels.paged_prefill(
-            torch.randn(5, 8, 64), *inputs.prefill[1:4], torch.tensor([0, 5]), inputs.context_lens, backend=backend
+            torch.randn(5, 8, 64),
+            *inputs.prefill[1:4],
+            torch.tensor([0, 5]),
+            inputs.context_lens,
+            backend=backend,
         )
 
 

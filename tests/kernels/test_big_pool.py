@@ -44,7 +44,8 @@ else:
     if broken:
         import importlib.util
         original = pathlib.Path(kernels.__file__).with_name("decode.py").read_text(encoding="utf-8")
-        new = original.replace(".to(tl.int64)\\n    valid", "\\n    valid").replace("(positions % BLOCK_SIZE).to(tl.int64)", "(positions % BLOCK_SIZE)")
+        new = original.replace(".to(tl.int64)\\n    valid", "\\n    valid")
+        new = new.replace("(positions % BLOCK_SIZE).to(tl.int64)", "(positions % BLOCK_SIZE)")
         assert new != original
         file = folder / "decode.py"
         file.write_text(new, encoding="utf-8")
@@ -66,7 +67,10 @@ def test_blocks_past_two_to_the_31(request, tmp_path, which, kind):
     script = tmp_path / "big_pool.py"
     script.write_text(SCRIPT, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-P", str(script), which, kind, str(tmp_path)], capture_output=True, text=True, check=False
+        [sys.executable, "-P", str(script), which, kind, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.stdout.startswith("SKIP"):
         pytest.skip(f"no room for 8.6 GB of virtual memory: {done.stdout.strip()}")

@@ -11,11 +11,12 @@ import sys
 import tempfile
 
 import pytest
-
 from minipaged.kernels import build
 from minipaged.kernels.checks import KernelUnavailable
 
-needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+needs_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="Triton is not installed"
+)
 
 
 def compiled(*arguments):
@@ -92,7 +93,9 @@ def test_some_shapes_of_the_last_rung_compile_with_nvcc():
     assert len(rows) == 3 and all(row["spills"] == 0 and row["stack"] == 0 for row in rows)
 
 
-@pytest.mark.skipif(shutil.which("cuobjdump") is None and importlib.util.find_spec("triton") is None, reason="no cuobjdump")
+@pytest.mark.skipif(
+    shutil.which("cuobjdump") is None and importlib.util.find_spec("triton") is None, reason="no cuobjdump"
+)
 def test_the_gpu_library_builds_and_loads_without_a_gpu(tmp_path, monkeypatch):
     """Loading needs no driver; only launching does. So the whole build path is checked here."""
     _nvcc()

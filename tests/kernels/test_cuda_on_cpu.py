@@ -8,7 +8,6 @@ import platform
 import subprocess
 
 import pytest
-
 from minipaged.kernels import build
 from minipaged.kernels.checks import KernelUnavailable
 
@@ -76,7 +75,8 @@ int main(int, char** argv) {
   if (!strcmp(which, "opted in")) { ALLOW_SHARED(right, 49153); LAUNCH(right, dim3(1), dim3(64), 49153, nullptr, o); }
   int good = 0;
   for (int i = 0; i < 64; i++) good += o[i] == 1;
-  printf("status %d good %d count %d max %d | %s", LAUNCH_STATUS(), good, o[64], o[65], launch_message(LAUNCH_STATUS()));
+  int status = LAUNCH_STATUS();
+  printf("status %d good %d count %d max %d | %s", status, good, o[64], o[65], launch_message(status));
   return 0;
 }
 """
@@ -91,7 +91,9 @@ def program(cxx, tmp_path_factory):
 
 def run(program, which, seed=0):
     environment = dict(os.environ, CUDA_ON_CPU_SEED=str(seed))
-    return subprocess.run([str(program), which], capture_output=True, text=True, env=environment, check=True).stdout
+    return subprocess.run(
+        [str(program), which], capture_output=True, text=True, env=environment, check=True
+    ).stdout
 
 
 def line_of(kernel, piece):
@@ -145,7 +147,11 @@ def test_a_warp_that_waits_for_another_kind_of_barrier(program):
 
 @pytest.mark.parametrize(
     "which, message",
-    [("threads", "2048 threads a block"), ("empty", "0 blocks"), ("shared", "49153 bytes of shared memory, 49152 without")],
+    [
+        ("threads", "2048 threads a block"),
+        ("empty", "0 blocks"),
+        ("shared", "49153 bytes of shared memory, 49152 without"),
+    ],
 )
 def test_launches_that_a_gpu_refuses(program, which, message):
     said = run(program, which)
@@ -159,7 +165,6 @@ def test_more_shared_memory_after_asking(program):
 def test_the_printed_kernel_ends_at_48_kb(cxx):
     """12,288 scores fill 48 KB; the source text's kernel does not ask for more, the repaired one does."""
     import torch
-
     from minipaged.kernels import cuda_ops, grid
 
     keys = torch.zeros(1, 16, 1, 64)
@@ -168,7 +173,9 @@ def test_the_printed_kernel_ends_at_48_kb(cxx):
     with pytest.raises(RuntimeError, match="49216 bytes of shared memory, 49152 without"):
         cuda_ops.paged_decode(*arguments, step="v0_source")
     inputs = grid.make_inputs(grid.Case(192, 64, 1), [12400], num_kv_heads=1)
-    assert grid.judge("decode", lambda *a, **k: cuda_ops.paged_decode(*a, step="v1_repaired", **k), inputs, None).passed
+    assert grid.judge(
+        "decode", lambda *a, **k: cuda_ops.paged_decode(*a, step="v1_repaired", **k), inputs, None
+    ).passed
 
 
 def test_nothing_is_built_twice_and_nothing_stale_is_used(cxx, tmp_path, monkeypatch):
@@ -192,7 +199,8 @@ def test_two_simulated_gpus_in_one_process(cxx, tmp_path):
         source.write_text(
             '#include "cuda_on_cpu.h"\n'
             "extern __shared__ int box[];\nDYNAMIC_SHARED(int, box)\n"
-            f"__global__ void k(int* o) {{ box[threadIdx.x] = {value}; __syncthreads(); o[threadIdx.x] = box[31 - threadIdx.x]; }}\n"
+            "__global__ void k(int* o) {\n"
+            f"  box[threadIdx.x] = {value};\n  __syncthreads();\n  o[threadIdx.x] = box[31 - threadIdx.x];\n}}\n"
             'extern "C" int go(int* o) { LAUNCH(k, dim3(1), dim3(32), 128, nullptr, o); return LAUNCH_STATUS(); }\n',
             encoding="utf-8",
         )

@@ -10,7 +10,6 @@ from functools import partial
 
 import pytest
 import torch
-
 from minipaged.kernels import cuda_ops, grid
 
 PAIRWISE = grid.pairwise_cases()
@@ -59,7 +58,9 @@ def test_cuda_prefill(cxx, case):
 @pytest.mark.parametrize("case", PAIRWISE, ids=IDS)
 def test_triton_decode(triton_kernels, device, case):
     splits = 1 + PAIRWISE.index(case) % 2
-    passes("decode", partial(triton_kernels.paged_decode, num_splits=splits), case, few_contexts(case), device)
+    passes(
+        "decode", partial(triton_kernels.paged_decode, num_splits=splits), case, few_contexts(case), device
+    )
 
 
 @pytest.mark.parametrize("case", PAIRWISE, ids=IDS)
@@ -87,7 +88,13 @@ def test_an_odd_head_size_works_in_triton(triton_kernels, device):
 
 
 def test_many_small_tiles_give_the_same_as_one(triton_kernels, device):
-    passes("decode", partial(triton_kernels.paged_decode, keys_per_tile=16, num_splits=2), grid.Case(8, 64, 3), [75], device)
+    passes(
+        "decode",
+        partial(triton_kernels.paged_decode, keys_per_tile=16, num_splits=2),
+        grid.Case(8, 64, 3),
+        [75],
+        device,
+    )
 
 
 def test_a_batch_may_be_empty(cxx, triton_kernels, device):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from minipaged.kernels.checks import KernelRefused
 
 from minipaged import kernels
-from minipaged.kernels.checks import KernelRefused
 
 BACKENDS = ("reference", "cuda", "triton")
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -42,7 +42,9 @@ def test_nothing_to_write(backend):
     keys = cache()
     before = keys.clone()
     nothing = torch.empty(0, 2, 16)
-    kernels.reshape_and_cache(nothing, nothing, keys, keys.clone(), torch.empty(0, dtype=torch.int64), backend=backend)
+    kernels.reshape_and_cache(
+        nothing, nothing, keys, keys.clone(), torch.empty(0, dtype=torch.int64), backend=backend
+    )
     kernels.copy_blocks([keys], [], backend=backend)
     assert torch.equal(keys, before)
 
@@ -50,7 +52,14 @@ def test_nothing_to_write(backend):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(
     "pairs",
-    [[(1, 5)], [(1, 5), (1, 6)], [(1, 2), (2, 3)], [(2, 3), (1, 2)], [(1, 2), (2, 1)], [(0, 1), (1, 2), (2, 0), (3, 7)]],
+    [
+        [(1, 5)],
+        [(1, 5), (1, 6)],
+        [(1, 2), (2, 3)],
+        [(2, 3), (1, 2)],
+        [(1, 2), (2, 1)],
+        [(0, 1), (1, 2), (2, 0), (3, 7)],
+    ],
     ids=str,
 )
 def test_copies_happen_all_at_once(backend, dtype, pairs):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from minipaged.kernels import build
 from minipaged.kernels.race import race
 
@@ -34,13 +33,17 @@ def edited(folder: Path, name: str, *changes: tuple[str, str]) -> Path:
 
 
 def lines_with(name: str, *pieces: str) -> set[int]:
-    return {n for n, line in enumerate(text_of(name).splitlines(), 1) if any(piece in line for piece in pieces)}
+    return {
+        n for n, line in enumerate(text_of(name).splitlines(), 1) if any(piece in line for piece in pieces)
+    }
 
 
 def test_the_printed_kernel_races_in_all_three_softmax_lines():
     report = race(build.CUDA_FOLDER / "v0_source.cu", looks=("tsan",), cases=("plain",))
     named = {line for found in report.findings if found.kind == "race" for line in found.lines}
-    softmax = lines_with("v0_source.cu", "max_score = fmaxf(", "expf(qk_scores[t] - max_score)", "qk_scores[t] /= sum")
+    softmax = lines_with(
+        "v0_source.cu", "max_score = fmaxf(", "expf(qk_scores[t] - max_score)", "qk_scores[t] /= sum"
+    )
     assert len(softmax) == 3 and softmax <= named
 
 
@@ -68,7 +71,10 @@ def test_the_repaired_kernels_are_clean_under_every_look(name):
 def test_every_removed_barrier_is_a_race(tmp_path, name, number):
     pieces = text_of(f"{name}.cu").split("__syncthreads();")
     assert len(pieces) == BARRIERS[name] + 1
-    text = "__syncthreads();".join(pieces[: number + 1]) + "__syncthreads();".join(["", *pieces[number + 1 :]])[16:]
+    text = (
+        "__syncthreads();".join(pieces[: number + 1])
+        + "__syncthreads();".join(["", *pieces[number + 1 :]])[16:]
+    )
     file = tmp_path / f"{name}.cu"
     file.write_text(text, encoding="utf-8")
     assert text.count("__syncthreads();") == BARRIERS[name] - 1
@@ -125,7 +131,9 @@ def test_block_id_outside_the_pool(tmp_path):
 
 
 def test_too_little_dynamic_shared_memory(tmp_path):
-    file = edited(tmp_path, "v1_repaired.cu", ("(kThreads + (size_t)visible)", "(kThreads + (size_t)visible / 2)"))
+    file = edited(
+        tmp_path, "v1_repaired.cu", ("(kThreads + (size_t)visible)", "(kThreads + (size_t)visible / 2)")
+    )
     report = race(file, looks=("asan",), cases=("plain",))
     assert report.findings[0].kind == "out of bounds"
     assert "past the dynamic shared memory that the launch asked for" in report.findings[0].text
@@ -133,11 +141,17 @@ def test_too_little_dynamic_shared_memory(tmp_path):
 
 def test_a_32_bit_offset_overflows_in_a_large_pool(tmp_path):
     """The same edit that test_big_pool makes; here the sanitizer names the multiplication."""
-    edited(tmp_path, "paged.cuh", ("return block * p.cache_stride_block", "return (int)block * (int)p.cache_stride_block"))
+    edited(
+        tmp_path,
+        "paged.cuh",
+        ("return block * p.cache_stride_block", "return (int)block * (int)p.cache_stride_block"),
+    )
     file = edited(tmp_path, "v1_repaired.cu")
     report = race(file, looks=("asan",), cases=("plain", "huge-pool"))
     assert any(f.kind == "overflow" and "signed integer overflow" in f.text for f in report.findings)
-    assert not race(file, looks=("values",), cases=("plain",), seeds=(0,)).findings  # nothing shows in a small pool
+    assert not race(
+        file, looks=("values",), cases=("plain",), seeds=(0,)
+    ).findings  # nothing shows in a small pool
 
 
 def test_a_program_of_its_own(tmp_path):
@@ -163,7 +177,10 @@ def test_a_program_of_its_own(tmp_path):
     report = race(file, looks=("tsan",))
     assert {found.kind for found in report.findings} == {"race"}
     assert {line for found in report.findings for line in found.lines} == {6}
-    file.write_text(file.read_text(encoding="utf-8").replace("sum += x[threadIdx.x]", "atomicAdd(&sum, x[threadIdx.x])"), encoding="utf-8")
+    file.write_text(
+        file.read_text(encoding="utf-8").replace("sum += x[threadIdx.x]", "atomicAdd(&sum, x[threadIdx.x])"),
+        encoding="utf-8",
+    )
     assert race(file, looks=("tsan",)).findings == []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-
 from minipaged.kernels import grid, reference
 
 CASES = [
@@ -41,7 +40,9 @@ def test_prefill_equals_dense_attention(case):
     for row, context in enumerate(inputs.context_lens.tolist()):
         if context:
             first, last = inputs.query_start_loc[row : row + 2].tolist()
-            torch.testing.assert_close(result[first:last], dense(inputs, row, case.window), rtol=0, atol=1e-12)
+            torch.testing.assert_close(
+                result[first:last], dense(inputs, row, case.window), rtol=0, atol=1e-12
+            )
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -49,7 +50,13 @@ def test_page_by_page_equals_gather_first(case):
     inputs = grid.make_inputs(case)
     for row, context in enumerate(inputs.context_lens.tolist()):
         first, last = inputs.query_start_loc[row : row + 2].tolist()
-        arguments = (inputs.new_query[first:last], inputs.key_cache, inputs.value_cache, inputs.block_tables[row], context)
+        arguments = (
+            inputs.new_query[first:last],
+            inputs.key_cache,
+            inputs.value_cache,
+            inputs.block_tables[row],
+            context,
+        )
         gathered = reference.paged_attention(*arguments, window=case.window)
         online = reference.paged_attention_online(*arguments, window=case.window, compute_dtype=torch.float64)
         torch.testing.assert_close(online, gathered, rtol=0, atol=1e-12)

@@ -11,7 +11,9 @@ import pytest
 import torch
 
 no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU Triton compiles")
-needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+needs_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="Triton is not installed"
+)
 
 DECODE = """
 import torch
@@ -25,12 +27,18 @@ print("PASSED" if verdict.passed else verdict)
 def python(code, **environment):
     base = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     return subprocess.run(
-        [sys.executable, "-P", "-c", code], capture_output=True, text=True, env=base | environment, check=False
+        [sys.executable, "-P", "-c", code],
+        capture_output=True,
+        text=True,
+        env=base | environment,
+        check=False,
     )
 
 
 def test_import_loads_nothing_heavy():
-    done = python("import sys, minipaged.kernels as k; print(sorted({'torch', 'triton', 'numpy'} & set(sys.modules)))")
+    done = python(
+        "import sys, minipaged.kernels as k; print(sorted({'torch', 'triton', 'numpy'} & set(sys.modules)))"
+    )
     assert done.stdout.strip() == "[]", done.stderr
 
 
@@ -41,7 +49,8 @@ sys.modules["triton"] = None
 import importlib.util
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *a: None if name == "triton" else find(name, *a)
-import minipaged.kernels.triton as kernels, minipaged.kernels.cuda_ops, minipaged.kernels.race, minipaged.kernels.traffic
+import minipaged.kernels.triton as kernels
+import minipaged.kernels.cuda_ops, minipaged.kernels.race, minipaged.kernels.traffic
 import minipaged.kernels.triton.aot
 from minipaged.kernels import grid
 try:

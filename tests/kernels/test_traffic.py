@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 
 import pytest
-
 from minipaged.kernels import build, traffic
 
 pytestmark = pytest.mark.usefixtures("cxx")
@@ -22,7 +21,10 @@ __global__ void known(const float* x, float* y) {
   float c = box[t / 2 % 2 * 32];  // 2 requests; a warp's lanes read 2 words of one bank: 1 conflict each
   if (t % 2 == 0) y[t] = b + c;   // 2 requests, every other element: 4 sectors, half a warp
 }
-extern "C" int go(const float* x, float* y) { LAUNCH(known, dim3(1), dim3(64), 0, nullptr, x, y); return LAUNCH_STATUS(); }
+extern "C" int go(const float* x, float* y) {
+  LAUNCH(known, dim3(1), dim3(64), 0, nullptr, x, y);
+  return LAUNCH_STATUS();
+}
 """
 
 
@@ -55,7 +57,10 @@ def ladder():
 def test_why_each_rung_is_faster_than_the_one_below(ladder):
     v1, v2, v3, v4 = ladder.values()
     # v2: neighbouring lanes read neighbouring elements
-    assert v2.sectors_per_request < v1.sectors_per_request / 2 and v2.global_load_sectors < v1.global_load_sectors / 2
+    assert (
+        v2.sectors_per_request < v1.sectors_per_request / 2
+        and v2.global_load_sectors < v1.global_load_sectors / 2
+    )
     # v2: shuffles instead of barriers
     assert v2.barriers < v1.barriers / 2 and v1.warp_operations == 0 < v2.warp_operations
     # v3: no scores in shared memory

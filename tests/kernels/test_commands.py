@@ -7,9 +7,9 @@ import os
 
 import pytest
 import torch
+from minipaged.kernels import build
 
 from minipaged import kernels_cli, race_cli
-from minipaged.kernels import build
 
 
 def run(command, *words):

@@ -80,7 +80,9 @@ def find_cpu_compiler() -> str:
 
 def find_nvcc() -> str:
     """Path of nvcc: from ``CUDA_HOME``, the PATH, or NVIDIA's pip packages."""
-    name = "nvcc.exe" if os.name == "nt" else "nvcc"
+    if os.name == "nt":
+        raise KernelUnavailable("the CUDA kernels are built with nvcc and g++; on Windows use them in WSL")
+    name = "nvcc"
     places = [Path(os.environ[v]) / "bin" / name for v in ("CUDA_HOME", "CUDA_PATH") if v in os.environ]
     if found := shutil.which("nvcc"):
         places.append(Path(found))

@@ -201,7 +201,8 @@ def _undefined(errors: str, source: Path) -> list[Finding]:
     found = []
     for match in re.finditer(r"^(\S+?):(\d+):\d+: runtime error: (.*)$", errors, re.MULTILINE):
         file, line, what = Path(match[1]).name, int(match[2]), match[3]
-        kind = "overflow" if "overflow" in what else "undefined"
+        outside = "out of bounds" in what or "insufficient space" in what
+        kind = "overflow" if "overflow" in what else "out of bounds" if outside else "undefined"
         place = f"line {line}" if file == source.name else f"{file} line {line}"
         found.append(Finding(kind, (line,) if file == source.name else (), f"{place}: {what}"))
     return found

@@ -184,6 +184,16 @@ def test_a_program_of_its_own(tmp_path):
     assert race(file, looks=("tsan",)).findings == []
 
 
+def test_the_end_of_a_shared_array(tmp_path):
+    file = tmp_path / "over.cu"
+    text = SHIFT.replace(
+        "int right = t < 63 ? box[t + 1] : 64;", "int right = box[t + 1];\n  __syncthreads();"
+    )
+    file.write_text(text, encoding="utf-8")
+    found = race(file, looks=("asan",)).findings
+    assert found[0].kind == "out of bounds" and found[0].lines == (7,) and "index 64" in found[0].text
+
+
 def test_launch_brackets_are_explained(tmp_path):
     file = tmp_path / "brackets.cu"
     file.write_text("int main() { kernel<<<1, 32>>>(); }\n", encoding="utf-8")

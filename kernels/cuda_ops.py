@@ -29,10 +29,6 @@ _REFUSALS = {
 }
 
 
-# The counting build of v4 holds the shapes of `minipaged race` only: all of them take a minute to compile.
-COUNT_DEFINES = {"PAGED_RACE": 1}
-
-
 class DecodeParams(ctypes.Structure):
     """The struct of the same name in cuda/paged.cuh, field by field."""
 
@@ -70,6 +66,29 @@ def library(
     if device.type == "cuda":
         return build.load(source, "gpu", defines, archs=(build.device_arch(),))
     return build.load(source, mode, defines)
+
+
+def _defines(
+    step: str, query: Tensor, key_cache: Tensor, block_tables: Tensor, mode: str
+) -> dict[str, object]:
+    """Macros that a build needs: v0 has its sizes compiled in; the counting build of v4 holds only the shapes of
+    `minipaged race`, because all of them together take a minute to compile."""
+    defines: dict[str, object] = {"PAGED_RACE": 1} if mode == "count" else {}
+    if step == "v0_source":
+        defines |= {
+            "NUM_HEADS": query.shape[1],
+            "HEAD_DIM": query.shape[2],
+            "BLOCK_SIZE": key_cache.shape[1],
+            "MAX_BLOCKS": block_tables.shape[1],
+        }
+    return defines
+
+
+def library_for(
+    query: Tensor, key_cache: Tensor, block_tables: Tensor, step: str, mode: str = "cpu"
+) -> ctypes.CDLL:
+    """The library that :func:`paged_decode` calls for these tensors."""
+    return library(step, query.device, _defines(step, query, key_cache, block_tables, mode), mode)
 
 
 def _stream(device: torch.device) -> ctypes.c_void_p:
@@ -161,12 +180,7 @@ def paged_decode(
         num_blocks=num_blocks, block_size=block_size, max_blocks=tables.shape[1], max_context=max_context,
         window=window or 0, num_splits=num_splits, scale=head_dim**-0.5 if scale is None else scale,
     )  # fmt: skip
-    defines = None
-    if step == "v0_source":
-        defines = {"HEAD_DIM": head_dim, "NUM_HEADS": num_heads, "BLOCK_SIZE": block_size,
-                   "MAX_BLOCKS": tables.shape[1]}  # fmt: skip
-    if mode == "count":
-        defines = {**(defines or {}), **COUNT_DEFINES}
+    defines = _defines(step, query, key_cache, tables, mode)
     lib = library(step, device, defines, mode)
     if mode == "count":
         for tensor in (out, query, key_cache, value_cache, tables, lens, partial_out, partial_lse):

@@ -70,7 +70,8 @@ def example(seed: int = 0) -> tuple[torch.Tensor, ...]:
 
 def count(step: str, *arguments: torch.Tensor, **options) -> Traffic:
     """Run ``cuda_ops.paged_decode(*arguments, step=step)`` in the counting build."""
-    library = cuda_ops.library(step, torch.device("cpu"), cuda_ops.COUNT_DEFINES, "count")
+    query, key_cache, _, block_tables, _ = arguments
+    library = cuda_ops.library_for(query, key_cache, block_tables, step, "count")
     library.traffic_reset()
     cuda_ops.paged_decode(*arguments, step=step, mode="count", **options)
     counts = _Counts()

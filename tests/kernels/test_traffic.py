@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 
 import pytest
+import torch
 from minipaged.kernels import build, traffic
 
 pytestmark = pytest.mark.usefixtures("cxx")
@@ -68,6 +69,16 @@ def test_why_each_rung_is_faster_than_the_one_below(ladder):
     # v4: 16 bytes a lane, and each key once for its four query heads
     assert v4.global_load_requests < v3.global_load_requests / 8
     assert v4.global_load_sectors < v3.global_load_sectors / 3 and v4.reread < 1.5 < v3.reread
+
+
+def test_the_printed_kernel_reads_everything_in_every_thread():
+    """v0 takes one KV head a query head and whole pages; each of its 128 threads walks all values."""
+    query, keys, values, tables, lens = traffic.example()
+    arguments = (query[:, :2].contiguous(), keys, values, tables, torch.tensor([64, 48]))
+    v0, v1 = (traffic.count(step, *arguments) for step in ("v0_source", "v1_repaired"))
+    assert v0.global_load_requests > 3 * v1.global_load_requests > 0
+    # sequences x heads x elements x warps: every thread writes the whole row. One more: the number of pages.
+    assert v0.global_store_requests == 2 * 2 * 64 * 4 + 1
 
 
 def test_counts_do_not_depend_on_the_run(ladder):

@@ -87,7 +87,7 @@ def _cache(kv: KVCacheManager) -> Iterator[str]:
                     yield f"keys: contents {list(node.tokens)} name block {block}, which has other contents"
     known = [*cache._roots.values(), *(node for nodes in cache._nodes.values() for node in nodes)]
     for node in known:
-        if not (node.blocks or node.tails or node.num_children):
+        if not (node.blocks or node.tails or node.num_children) or not all(node.tails.values()):
             yield f"keys: contents {list(node.tokens)} are kept, though no block holds them"
         if node.num_children != children[id(node)]:
             yield (f"keys: contents {list(node.tokens)} count {node.num_children} children; there are "

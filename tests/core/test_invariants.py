@@ -119,6 +119,8 @@ BREAKS: dict[str, tuple[Callable, list[str]]] = {
         "keys: contents [7, 7, 7, 7] count 1 children; there are 0"]),
     "contents that nobody needs": (lambda s: s.kv.prefix_cache.root("x"), [
         "keys: contents [] are kept, though no block holds them"]),
+    "a place for tails without any": (lambda s: node(s, 0).tails.update({8: {}}), [
+        "keys: contents [1, 2, 3, 4] are kept, though no block holds them"]),
     "a tail that nobody can find": (lambda s: node(s, 0).tails.clear(), [
         "keys: block 1 has a tail that does not lead back to it",
         "keys: block 2 has a tail that does not lead back to it"]),

@@ -65,8 +65,7 @@ __global__ void paged_attention_v3(DecodeParams p) {
     float top = -INFINITY, total = 0.0f, result = 0.0f;
     for (int w = 0; w < kWarps; w++) top = fmaxf(top, all_largest[w]);
     for (int w = 0; w < kWarps; w++) {
-      if (all_sum[w] == 0.0f) continue;  // a warp without tokens: its largest is -inf, and inf - inf is NaN
-      float rescale = expf(all_largest[w] - top);
+      float rescale = expf(all_largest[w] - top);  // 0 for a warp without tokens: its largest is -inf
       total += all_sum[w] * rescale;
       result += all_weighted[w][d] * rescale;
     }

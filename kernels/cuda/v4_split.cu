@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kThreads) paged_attention_v4(DecodeParams p, i
       for (int w = 0; w < kWarps; w++) top = fmaxf(top, all_largest[w][h]);
 #pragma unroll
       for (int w = 0; w < kWarps; w++) {
-        float rescale = all_sum[w][h] == 0.0f ? 0.0f : exp2f(all_largest[w][h] - top);
+        float rescale = exp2f(all_largest[w][h] - top);  // 0 for a warp without tokens: its largest is -inf
         total += all_sum[w][h] * rescale;
         result += all_weighted[w][d] * rescale;
       }

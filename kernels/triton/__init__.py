@@ -127,6 +127,7 @@ def paged_prefill(
     out: Tensor | None = None,
     *,
     max_query_len: int | None = None,
+    keys_per_tile: int | None = None,
 ) -> Tensor:
     """Any number of new tokens a sequence; arguments as in :func:`minipaged.kernels.paged_prefill`.
 
@@ -162,7 +163,7 @@ def paged_prefill(
         key_cache.stride(0), key_cache.stride(1), key_cache.stride(2), block_tables.stride(0),
         block_tables.stride(1),
         GROUP=group, ROWS=rows, QUERIES=queries_per_tile, HEAD_DIM=head_dim, HEAD_PAD=head_pad,
-        BLOCK_SIZE=block_size, TILE=_keys_per_tile(head_pad, query.element_size(), interpreted),
+        BLOCK_SIZE=block_size, TILE=keys_per_tile or _keys_per_tile(head_pad, query.element_size(), interpreted),
         UPCAST=upcast,
         num_warps=8 if rows > 16 else 4, num_stages=2,
     )  # fmt: skip

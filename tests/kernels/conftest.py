@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 
 import pytest
@@ -14,17 +15,13 @@ if not torch.cuda.is_available():
 
 @pytest.fixture
 def triton_kernels():
-    """The Triton kernels, or a skip that says why."""
+    """The Triton kernels, or a skip where Triton is not installed. Installed but not working is a failure."""
+    if importlib.util.find_spec("triton") is None and not os.environ.get("CI"):
+        pytest.skip("Triton is not installed")
     from minipaged.kernels import triton as kernels
-    from minipaged.kernels.checks import KernelUnavailable
     from minipaged.kernels.triton import runtime
 
-    try:
-        runtime.prepare(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
-    except KernelUnavailable as missing:
-        if os.environ.get("CI"):
-            pytest.fail(str(missing))  # there everything was installed
-        pytest.skip(str(missing))
+    runtime.prepare(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     return kernels
 
 

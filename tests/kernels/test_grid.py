@@ -97,6 +97,15 @@ def test_many_small_tiles_give_the_same_as_one(triton_kernels, device):
     )
 
 
+def test_a_row_whose_window_begins_after_the_first_tile(triton_kernels, device):
+    """Its largest score is still -inf when that tile is done: no NaN may come of it."""
+    case = grid.Case(8, 32, 1, window=5)
+    inputs = grid.make_inputs(case, [40])
+    inputs.new_query, inputs.query_start_loc = torch.randn(32, 2, 32), torch.tensor([0, 32])
+    kernel = partial(triton_kernels.paged_prefill, keys_per_tile=16)
+    assert grid.judge("prefill", kernel, inputs.to(device), case.window).passed
+
+
 def test_a_batch_may_be_empty(cxx, triton_kernels, device):
     for kernel, where in ((cuda_ops.paged_decode, "cpu"), (triton_kernels.paged_decode, device)):
         inputs = grid.make_inputs(grid.Case(), [3]).to(where)

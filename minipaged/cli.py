@@ -42,6 +42,16 @@ COMMANDS = {
         "what a model's KV cache takes, and how many requests fit",
         "minipaged calc llama-2-13b --seq-len 4096 --requests 10 --memory 80GiB",
     ),
+    "kernels": Command(
+        "minipaged.kernels_cli",
+        "check the attention kernels on this machine, time them on a GPU",
+        "minipaged kernels --check",
+    ),
+    "race": Command(
+        "minipaged.race_cli",
+        "run a CUDA kernel on the CPU and find its faults",
+        "minipaged race my_kernel.cu",
+    ),
     "doctor": Command(
         "minipaged.doctor_cli", "what works on this machine, and how to mend the rest", "minipaged doctor"
     ),

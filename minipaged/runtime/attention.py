@@ -5,6 +5,7 @@ new K and V of all requests first and attends after that, so that requests may r
 in the same step. How the reading is done is the business of a backend:
 
 - "reference": one request at a time, in words of the paper; slow, the measure of all others.
+- "triton" and "cuda": the kernels of chapters 12 and 13, interpreted or on the CPU where there is no GPU.
 - "torch": one request at a time too, but its blocks are gathered into a workspace that is kept, and the
   query heads that share a KV head become rows of one matrix. (Letting torch repeat the KV heads,
   `enable_gqa`, took 9 to 16 times as long on a CPU in bfloat16.)
@@ -186,8 +187,17 @@ class DenseAttention:
         return out
 
 
+def _kernel_backend(name: str):
+    """The project's own kernels; imported only where somebody asks for them."""
+    from minipaged.runtime.kernel_backends import KernelBackend
+
+    return KernelBackend(name)
+
+
 #: name -> a function that makes the backend; others may add theirs
-BACKENDS: dict[str, Callable[[], object]] = {"reference": ReferenceBackend, "torch": TorchBackend}
+BACKENDS: dict[str, Callable[[], object]] = {
+    "reference": ReferenceBackend, "torch": TorchBackend,
+    "triton": lambda: _kernel_backend("triton"), "cuda": lambda: _kernel_backend("cuda")}
 
 
 def make_backend(name: str = "auto"):

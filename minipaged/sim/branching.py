@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from minipaged.core import FinishReason
+from minipaged.core import FinishReason, Request
 from minipaged.core.scheduler import ContinuousBatchingScheduler
 from minipaged.sim.workload import TraceRequest
 
@@ -25,16 +25,17 @@ class Branches:
     """Groups of sequences with one prompt.
 
     Samples: when the prompt's first token is there, the others are forked from it and then go their own
-    ways. Beams: after each step every place of the beam goes to a parent drawn uniformly (beam search keeps
-    the likeliest candidates; without a model, any parent is equally likely): a parent drawn twice is forked,
-    one not drawn ends.
+    ways. Beams: after a step each place of the beam goes on from its own sequence, or with the probability
+    `turnover` from a parent drawn uniformly (beam search keeps the likeliest candidates; without a model, any
+    parent is equally likely): a parent drawn twice is forked, one not drawn ends.
     """
 
-    def __init__(self, draw: random.Random, add_sequence: Callable[..., None]) -> None:
+    def __init__(self, draw: random.Random, add_sequence: Callable[..., None],
+                 end_sequence: Callable[[Request], None], turnover: float = 1.0) -> None:
         self.groups: dict[str, _Group] = {}
         self._draw = draw
-        self._add = add_sequence
-        self.dropped_tokens = 0
+        self._turnover = turnover
+        self._add, self._end = add_sequence, end_sequence
 
     def watch(self, name: str, number: int, wanted: TraceRequest) -> None:
         """A request that will branch."""
@@ -57,7 +58,9 @@ class Branches:
 
     def _search(self, scheduler: ContinuousBatchingScheduler, group: _Group) -> None:
         width, members = group.wanted.beam_width, group.members
-        parents = members * width if len(members) == 1 else [self._draw.choice(members) for _ in range(width)]
+        draw, turnover = self._draw, self._turnover
+        parents = members * width if len(members) == 1 else [
+            draw.choice(members) if draw.random() < turnover else own for own in members]
         chosen = {name: parents.count(name) for name in members if name in parents}
         for name in members:
             if name not in chosen:
@@ -74,5 +77,6 @@ class Branches:
             group.members.append(child.request_id)
 
     def _drop(self, scheduler: ContinuousBatchingScheduler, name: str) -> None:
-        self.dropped_tokens += scheduler.requests[name].num_computed_tokens
+        request = scheduler.requests[name]
         scheduler.finish(name, FinishReason.ABORT)
+        self._end(request)

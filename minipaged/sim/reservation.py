@@ -115,6 +115,6 @@ class ReservingScheduler(ContinuousBatchingScheduler):
         most = self.max_model_len or request.max_num_tokens
         request.max_num_tokens = min(request.max_num_tokens, most)
         if not self.kv.can_ever_hold(request):
-            raise RequestError(f"request {request.request_id} reserves {self.kv.slots_for(request)} slots; no region of "
-                               "this memory is that large. Take more memory or a smaller max_model_len")
+            raise RequestError(f"request {request.request_id} reserves {self.kv.slots_for(request)} slots; no region "
+                               "of this memory is that large. Take more memory or a smaller max_model_len")
         super()._register(request)

@@ -127,9 +127,11 @@ def draw_lengths(count: int, mean_input: float, mean_output: float, spread: str,
     recorded = load_trace("sharegpt-300").requests
     scale_in = mean_input * len(recorded) / sum(request.input_tokens for request in recorded)
     scale_out = mean_output * len(recorded) / sum(request.output_tokens for request in recorded)
-    picks = [draw.choice(recorded) for _ in range(count)]
+    picks = []
+    while len(picks) < count:  # whole rounds in a random order: the means are kept
+        picks += draw.sample(recorded, len(recorded))
     return [(max(1, round(pick.input_tokens * scale_in)), max(1, round(pick.output_tokens * scale_out)))
-            for pick in picks]
+            for pick in picks[:count]]
 
 
 # ---- generators: the same seed gives the same trace

@@ -137,20 +137,22 @@ def draw_lengths(count: int, mean_input: float, mean_output: float, spread: str,
 # ---- generators: the same seed gives the same trace
 
 def poisson(n: int = 100, rate: float = 1.0, input: float = 512, output: float = 128,
-            spread: str = "exponential", seed: int = 0) -> Trace:
-    """`n` independent requests, `rate` a second on average."""
-    return bursty(n, rate, input, output, spread, burst=1.0, seed=seed, name="poisson")
+            spread: str = "exponential", levels: int = 1, seed: int = 0) -> Trace:
+    """`n` independent requests, `rate` a second on average, with priorities 0 to `levels` - 1."""
+    return bursty(n, rate, input, output, spread, 1.0, levels, seed, name="poisson")
 
 
 def bursty(n: int = 100, rate: float = 1.0, input: float = 512, output: float = 128,
-           spread: str = "exponential", burst: float = 4.0, seed: int = 0, name: str = "bursty") -> Trace:
+           spread: str = "exponential", burst: float = 4.0, levels: int = 1, seed: int = 0,
+           name: str = "bursty") -> Trace:
     """Gaps from a gamma distribution; `burst` is their coefficient of variation (1: Poisson, 4: bursts)."""
-    _positive(n=n, rate=rate, input=input, output=output, burst=burst)
+    _positive(n=n, rate=rate, input=input, output=output, burst=burst, levels=levels)
     draw = random.Random(f"{name} {seed}")
     shape, now, requests = 1 / burst**2, 0.0, []
     for tokens_in, tokens_out in draw_lengths(n, input, output, spread, draw):
         now += draw.gammavariate(shape, 1 / (rate * shape))
-        requests.append(TraceRequest(now, tokens_in, tokens_out))
+        priority = draw.randrange(levels) if levels > 1 else 0
+        requests.append(TraceRequest(now, tokens_in, tokens_out, priority=priority))
     return Trace(name, tuple(requests))
 
 
@@ -159,7 +161,7 @@ def shared_prefix(n: int = 100, rate: float = 1.0, prefix: int = 341, input: flo
     """Each prompt begins with one of `groups` prefixes of `prefix` tokens, then `input` tokens of its own."""
     _positive(prefix=prefix, groups=groups)
     draw = random.Random(f"groups {seed}")
-    return replace(poisson(n, rate, input, output, spread, seed).map(lambda request: replace(
+    return replace(poisson(n, rate, input, output, spread, seed=seed).map(lambda request: replace(
         request, input_tokens=request.input_tokens + prefix, segments=(draw.randrange(groups),),
         segment_tokens=prefix)), name="shared_prefix")
 
@@ -190,7 +192,7 @@ def samples(n: int = 100, rate: float = 1.0, input: float = 161.31, output: floa
             spread: str = "sharegpt", seed: int = 0) -> Trace:
     """Every prompt is answered `num_samples` times."""
     _positive(num_samples=num_samples)
-    return replace(poisson(n, rate, input, output, spread, seed).map(
+    return replace(poisson(n, rate, input, output, spread, seed=seed).map(
         lambda request: replace(request, num_samples=num_samples)), name="samples")
 
 
@@ -198,7 +200,7 @@ def beams(n: int = 100, rate: float = 1.0, input: float = 161.31, output: float 
           spread: str = "sharegpt", seed: int = 0) -> Trace:
     """Every prompt is answered by beam search."""
     _positive(beam_width=beam_width)
-    return replace(poisson(n, rate, input, output, spread, seed).map(
+    return replace(poisson(n, rate, input, output, spread, seed=seed).map(
         lambda request: replace(request, beam_width=beam_width)), name="beams")
 
 

@@ -43,7 +43,7 @@ demo: $(READY) ## serve 12 prompts through a small paged memory and print what p
 	@$(VENV)/bin/minipaged demo $(ARGS)
 
 lab: $(READY) ## open the course in JupyterLab
-	$(VENV)/bin/jupyter lab notebooks/00_start_here.ipynb $(ARGS)
+	$(VENV)/bin/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(ARGS)
 
 test: $(READY) ## every check of the course that fits 25 minutes on 2 cores
 	@$(PY) tests/run.py $(ARGS)

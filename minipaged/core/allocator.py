@@ -74,8 +74,8 @@ class BlockAllocator:
             self.ref_count[block] = 1
             blocks.append(block)
             if self._events is not None:
-                self._events.emit("allocate", block=block, request=request_id, ref_count=1,
-                                  index=None if index is None else index + position)
+                self._events.emit("allocate", block=block, request=request_id,
+                                  index=None if index is None else index + position, ref_count=1)
         return blocks
 
     def increment_ref(self, block: int) -> None:

@@ -129,14 +129,15 @@ class BaseScheduler:
     # ---- one step ----
 
     def step(self, run: Callable[[StepPlan], Mapping[str, int]]) -> list[Request]:
-        """Plan, run, commit; returns the requests that finished. When `run` raises, the plan is cancelled."""
+        """Plan, run, commit; returns the requests that finished. When `run` raises or returns too few tokens,
+        the plan is cancelled."""
         plan = self.schedule()
         try:
-            sampled = run(plan)
+            return self.commit(plan, run(plan))
         except BaseException:
-            self.cancel(plan)
+            if self._plan is plan:
+                self.cancel(plan)
             raise
-        return self.commit(plan, sampled)
 
     def schedule(self) -> StepPlan:
         """Plan the next step. It must be committed or cancelled before the next one is planned."""

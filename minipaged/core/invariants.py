@@ -85,10 +85,10 @@ def _cache(kv: KVCacheManager) -> Iterator[str]:
             for block in node.blocks:
                 if cache.node_of[block] is not node:
                     yield f"keys: contents {list(node.tokens)} name block {block}, which has other contents"
-            if not (node.blocks or node.tails or node.num_children):
-                yield f"keys: contents {list(node.tokens)} are kept, though no block holds them"
     known = [*cache._roots.values(), *(node for nodes in cache._nodes.values() for node in nodes)]
     for node in known:
+        if not (node.blocks or node.tails or node.num_children):
+            yield f"keys: contents {list(node.tokens)} are kept, though no block holds them"
         if node.num_children != children[id(node)]:
             yield (f"keys: contents {list(node.tokens)} count {node.num_children} children; there are "
                    f"{children[id(node)]}")
@@ -102,7 +102,7 @@ def _queues(scheduler) -> Iterator[str]:
     if len(running) > scheduler.max_num_seqs:
         yield f"seats: {len(running)} requests run; there are {scheduler.max_num_seqs} seats"
     listed = Counter(request.request_id for request in running + waiting)
-    for name in scheduler.requests.keys() | listed.keys():
+    for name in sorted(scheduler.requests.keys() | listed.keys()):
         if listed[name] != 1 or name not in scheduler.requests:
             yield f"queues: request {name} is in {listed[name]} queue(s)"
     for request in running:

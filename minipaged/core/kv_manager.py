@@ -46,10 +46,13 @@ class KVCacheManager:
         self.num_blocks = num_blocks
         self.block_size = block_size
         self.enable_prefix_caching = enable_prefix_caching
-        self.allocator = allocator or BlockAllocator(num_blocks, block_size, free_order=free_order, events=events)
-        self.prefix_cache = prefix_cache or PrefixCache(
-            num_blocks, block_size, share_partial_blocks=share_partial_blocks and enable_prefix_caching,
-            hash_fn=hash_fn, events=events)
+        if allocator is None:
+            allocator = BlockAllocator(num_blocks, block_size, free_order=free_order, events=events)
+        if prefix_cache is None:  # an empty one is false
+            prefix_cache = PrefixCache(num_blocks, block_size, hash_fn=hash_fn, events=events,
+                                       share_partial_blocks=share_partial_blocks and enable_prefix_caching)
+        self.allocator = allocator
+        self.prefix_cache = prefix_cache
         self.host = HostPool(num_cpu_blocks, block_size, events)
         self._sequences: dict[str, _Sequence] = {}
         self._events = events
@@ -239,8 +242,6 @@ class KVCacheManager:
             sequence.table.append(block)
         self.host.free_after_step(sequence.host_blocks)
         sequence.host_blocks = ()
-        if self.enable_prefix_caching:
-            self._publish(request, sequence, computed // size)
         return self.grow(request, computed, computed + num_tokens)
 
     # ---- the step ----

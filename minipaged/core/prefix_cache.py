@@ -271,14 +271,15 @@ class PrefixCache:
     def store(self, token_ids: Sequence[int], blocks: Sequence[int], cache_salt: object = None) -> None:
         """Publish a prompt whose K and V are in these blocks (the last may be partly filled)."""
         request = Request("store", token_ids, cache_salt=cache_salt)
-        size, node = self.block_size, self.root(cache_salt)
+        size, node = self.block_size, None  # the node of the block before; None stands for the root
         for index, block in enumerate(blocks):
             tokens = request.packed_tokens()[index * size:(index + 1) * size]
-            known = self.node_of[block]
-            if len(tokens) == size and known and known.parent is node and known.tokens == tokens:
+            known, parent = self.node_of[block], node or self._roots.get(root_key(cache_salt))
+            if known and known.parent is parent and known.tokens == tokens:
                 node = known
-            elif len(tokens) == size:
-                self.withdraw(block, reason="overwrite")
-                node = self.publish(request, node, index, [block])[0]
+                continue
+            self.withdraw(block, reason="overwrite")  # may drop the root: ask for it only now
+            if len(tokens) == size:
+                node = self.publish(request, node or self.root(cache_salt), index, [block])[0]
             elif tokens and self.share_partial_blocks:
-                self.publish_tail(node, tokens, 0, len(tokens), block)
+                self.publish_tail(node or self.root(cache_salt), tokens, 0, len(tokens), block)

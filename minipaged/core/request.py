@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import isfinite
+from numbers import Real
 from operator import index
 
 from minipaged.errors import RequestError
@@ -119,6 +120,9 @@ class Request:
         for token in (min(self.token_ids), max(self.token_ids)):
             if not 0 <= token < 2**63:
                 raise RequestError(f"request {request_id}: {token} is not a token id; ids start at 0")
+        for name, rank in (("priority", priority), ("arrival", 0 if arrival is None else arrival)):
+            if not isinstance(rank, Real) or rank != rank:
+                raise RequestError(f"request {request_id}: {name} is {rank!r}; it must be a number")
         self.num_prompt_tokens = len(self.token_ids)
         self.params = params if params is not None else SamplingParams()
         self.priority = priority

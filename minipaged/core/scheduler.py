@@ -29,7 +29,7 @@ class ContinuousBatchingScheduler(BaseScheduler):
 
     max_num_seqs: seats. max_num_batched_tokens: tokens a step. max_model_len: prompt and output together.
     enable_chunked_prefill: off, a prompt is computed whole or waits. long_prefill_token_threshold: the most
-    tokens of one request a step (0: no limit). watermark: share of the pool that admission leaves free.
+    tokens of one chunk (0: no limit). watermark: share of the pool that admission leaves free.
     preemption_mode: "recompute" or "swap".
     """
 
@@ -49,7 +49,7 @@ class ContinuousBatchingScheduler(BaseScheduler):
         self.enable_chunked_prefill = enable_chunked_prefill
         self.preemption_mode = preemption_mode
         self.hit_rate = HitRate()
-        self._chunk_limit = long_prefill_token_threshold or max_num_batched_tokens
+        self._chunk_limit = (enable_chunked_prefill and long_prefill_token_threshold) or max_num_batched_tokens
         self._reserve = int(watermark * kv.num_blocks)
         self._policy = make_policy(scheduling_policy, quantum)
         self._choose_victim = choose_victim_rule(victim, scheduling_policy)
@@ -74,8 +74,10 @@ class ContinuousBatchingScheduler(BaseScheduler):
         if not plan.preempted:
             self._admit_waiting(plan)
         if self._counts_steps:
+            # Who lost its memory keeps the seat until it has a new token: else all could start again for ever.
+            sampling = {item.request_id for item in plan.scheduled if item.sample}
             for request in self.running:
-                request.steps_in_seat += 1
+                request.steps_in_seat += request.num_preemptions == 0 or request.request_id in sampling
 
     def _rotate(self) -> None:
         free_seats = self.max_num_seqs - len(self.running)
@@ -212,7 +214,8 @@ class ContinuousBatchingScheduler(BaseScheduler):
     def fork(self, parent_id: str, child_id: str, params: SamplingParams | None = None) -> Request:
         """A second request that goes on from the same tokens and shares all of their blocks.
 
-        It takes a free seat, or waits first in line with its blocks. Raises RequestError.
+        It takes a free seat, or waits with its blocks, first in line (by its rank under priority). Raises
+        RequestError.
         """
         self._between_steps("fork")
         if parent_id not in self.requests:
@@ -230,11 +233,10 @@ class ContinuousBatchingScheduler(BaseScheduler):
         if parent.status in (RUNNING, PAUSED):
             self.kv.fork(parent, child)
             child.status = PAUSED
-            if len(self.running) < self.max_num_seqs:
-                self._seat(child, 0, "fork")
-            else:
-                self.waiting.appendleft(child)
         else:
             child.num_computed_tokens = 0
+        if child.status is PAUSED and len(self.running) < self.max_num_seqs:
+            self._seat(child, 0, "fork")
+        else:
             self._policy.requeue(self.waiting, child)
         return child

@@ -40,7 +40,7 @@ class StaticBatchingScheduler(BaseScheduler):
         rows, reserved = self._choose_rows()
         for request in rows:
             self.waiting.popleft()
-            self.kv.admit(request, NO_MATCH, request.num_tokens)
+            self.kv.admit(request, NO_MATCH, 0)  # holds nothing yet: each row is reserved whole
             self.kv.reserve(request, reserved)
             request.status = RequestStatus.RUNNING
             self.running.append(request)
@@ -67,9 +67,12 @@ class StaticBatchingScheduler(BaseScheduler):
     def _free(self, request: Request) -> None:
         self.idle_rows.append(request)
         if not self.running:
-            for row in self.idle_rows:
-                self.kv.free(row)
-            self.idle_rows.clear()
+            self._end_batch()
+
+    def _end_batch(self) -> None:
+        for row in self.idle_rows:
+            self.kv.free(row)
+        self.idle_rows.clear()
 
     def _return_to_queue(self, plan: StepPlan) -> list[str]:
         if not plan.admitted:
@@ -79,4 +82,5 @@ class StaticBatchingScheduler(BaseScheduler):
             self.waiting.appendleft(request)
         returned = [request.request_id for request in self.running]
         self.running.clear()
+        self._end_batch()
         return returned

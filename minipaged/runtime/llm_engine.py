@@ -166,12 +166,16 @@ class LLMEngine:
                 yield self._output(live)
             yield self._output(live)
         finally:
-            self.abort(live.request.request_id)
+            if self._live.get(live.request.request_id) is live:  # its id may belong to another one by now
+                self.abort(live.request.request_id)
 
     def _prepare(self, request_id: str | None, prompt: Prompt, params: SamplingParams | None,
                  priority: float) -> _Live:
         """Check and encode; nothing is queued yet."""
-        name = str(self._num_requests) if request_id is None else request_id
+        number = self._num_requests
+        while request_id is None and str(number) in self._live:
+            number += 1
+        name = str(number) if request_id is None else request_id
         if not isinstance(name, str) or not name:
             raise RequestError(f"request_id is {request_id!r}; it must be a non-empty text, or None for a number")
         params = SamplingParams() if params is None else params
@@ -182,8 +186,8 @@ class LLMEngine:
         largest = max(request.token_ids)
         if largest >= vocab_size:
             raise RequestError(f"request {name} has token id {largest}; the model's ids are 0 to {vocab_size - 1}")
-        seed = f"{self._seed}/{self._num_requests}" if params.seed is None else params.seed
-        self._num_requests += 1
+        seed = f"{self._seed}/{number}" if params.seed is None else params.seed
+        self._num_requests = number + 1
         detokenizer = Detokenizer(self.tokenizer, token_ids) if self.tokenizer is not None else None
         return _Live(request, text, seed, detokenizer)
 

@@ -43,12 +43,11 @@ def sample(logits: torch.Tensor, rows: Sequence[SampleRow]) -> list[int]:
         return tokens
     temperature = torch.tensor([rows[index].params.temperature for index in drawn], dtype=torch.float64)
     draws = torch.tensor([uniform(rows[index].seed, rows[index].position) for index in drawn], dtype=torch.float64)
-    picked = logits[drawn].to("cpu", torch.float64)
-    # The largest logit becomes 0 before the division, so that a tiny temperature can't overflow.
-    scaled = (picked - picked.amax(dim=-1, keepdim=True)) / temperature[:, None]
+    # In float64 even the largest logit divided by the smallest temperature is far from overflow.
+    scaled = logits[drawn].to("cpu", torch.float64) / temperature[:, None]
     summed = torch.softmax(scaled, dim=-1).cumsum(dim=-1)
     target = draws[:, None] * summed[:, -1:]
-    chosen = torch.searchsorted(summed, target, right=True)
+    chosen = torch.searchsorted(summed, target, right=True)  # "exceeds": a draw of 0 skips impossible tokens
     for index, token in zip(drawn, chosen.clamp_(max=logits.shape[-1] - 1)[:, 0].tolist()):
         tokens[index] = token
     return tokens

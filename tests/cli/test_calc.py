@@ -136,6 +136,11 @@ def test_utilization_and_given_weights(capsys):
     assert (memory["usable_bytes"], memory["left_for_kv_bytes"]) == (900_000_000, 800_000_000)
 
 
+def test_weights_that_fill_the_memory_leave_no_block(capsys):
+    memory = figures(capsys, "gpt2", "--memory", "1GB", "--weights", "1GB")["memory"]
+    assert (memory["left_for_kv_bytes"], memory["num_blocks"], memory["max_requests"]) == (0, 0, 0)
+
+
 def test_a_config_by_file_or_folder(capsys, tmp_path):
     config = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64, "torch_dtype": "float32"}
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -145,7 +150,9 @@ def test_a_config_by_file_or_folder(capsys, tmp_path):
 
 
 def test_more_tokens_than_the_model_is_made_for_is_said(capsys):
-    assert "own limit of 1,024" in run_calc(capsys, "gpt2", "--seq-len", "4096")
+    assert "own limit of 1,024" in run_calc(capsys, "gpt2", "--seq-len", "1025")
+    assert "own limit" not in run_calc(capsys, "gpt2", "--seq-len", "1024")
+    assert "own limit" not in run_calc(capsys, "falcon-7b")  # the config states no limit
 
 
 def test_the_list_names_every_model_once(capsys):

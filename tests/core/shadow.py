@@ -134,11 +134,11 @@ class ShadowExecutor:
         for item in plan.scheduled:
             name, request, table = item.request_id, self._request(item), tables[item.request_id].blocks
             _need(item.token_ids and item.token_ids == tuple(request.token_ids[item.start:item.context_len]),
-                  "request {} computes tokens {} at {}; they are not its own", name, item.token_ids, item.start)
-            _need(item.start == request.num_computed_tokens, "request {} goes on at {}, it has {} tokens computed",
+                  "request {} computes {} at {}; these are not its tokens", name, item.token_ids, item.start)
+            _need(item.start == request.num_computed_tokens, "request {} goes on at {}, it has {} computed",
                   name, item.start, request.num_computed_tokens)
-            _need(item.sample == (item.context_len == request.num_tokens), "request {}: sample is {} at {} of {}",
-                  name, item.sample, item.context_len, request.num_tokens)
+            _need(item.sample == (item.context_len == request.num_tokens),
+                  "request {}: sample is {} at {}", name, item.sample, item.context_len)
             _need(item.block_table == table, "request {} runs with table {}, it holds {}",
                   name, item.block_table, table)
             _need(len(table) * self.block_size >= item.context_len, "request {} has no block for position {}",

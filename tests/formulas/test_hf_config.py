@@ -129,7 +129,14 @@ def test_a_layer_that_borrows_kv_is_not_counted():
 def test_a_recurrent_layer_is_not_counted():
     shape = read(num_hidden_layers=4, layer_types=["linear_attention"] * 3 + ["full_attention"])
     assert (shape.num_layers, shape.layers_without_kv) == (1, 3)
-    assert read(num_hidden_layers=8, full_attention_interval=4).num_layers == 2
+    assert read(num_hidden_layers=11, full_attention_interval=4).num_layers == 2  # the 4th and the 8th
+
+
+def test_chunked_layers_of_llama_4_keep_one_chunk():
+    scout = {"model_type": "llama4_text", "num_hidden_layers": 11}
+    chunked = read(**scout, attention_chunk_size=8)
+    assert (chunked.num_window_layers, chunked.window) == (9, 8)  # all but the 4th and the 8th
+    assert read(**scout, attention_chunk_size=None).num_window_layers == 0
 
 
 def test_falcon_40b_keeps_its_grouped_heads():

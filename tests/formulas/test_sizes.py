@@ -152,6 +152,19 @@ def test_a_ring_is_never_longer_than_the_model_allows():
     assert ring.sequence_bytes(2048) == 512 * ring.layer_bytes_per_token
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("llama-2-13b", "multi-head"),
+        ("llama-3-8b", "grouped-query"),
+        ("falcon-7b", "multi-query"),
+        ("deepseek-v3", "latent"),
+    ],
+)
+def test_the_kind_of_attention_is_named(name, kind):
+    assert shape(name).attention_kind == kind
+
+
 # ---------------------------------------------------------------- real tensors
 
 TORCH_TYPES = {
@@ -316,7 +329,8 @@ def test_printed_sizes_start_with_the_exact_number(size):
 def test_units_never_mix():
     assert format_bytes(3_355_443_200) == "3,355,443,200 B = 3.125 GiB = 3.355 GB"
     assert format_bytes(819_200) == "819,200 B = 800.000 KiB = 819.200 kB"
-    assert format_bytes(12) == "12 B"
+    assert format_bytes(999) == "999 B"
+    assert format_bytes(1000) == "1,000 B = 0.977 KiB = 1.000 kB"
 
 
 @pytest.mark.parametrize(

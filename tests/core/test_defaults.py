@@ -1,0 +1,69 @@
+"""The defaults of core, in one table: those of vLLM where vLLM has them."""
+from __future__ import annotations
+
+import inspect
+from dataclasses import asdict
+
+import pytest
+
+from minipaged.core import (
+    BlockAllocator,
+    BlockTable,
+    ContinuousBatchingScheduler,
+    EventLog,
+    HitRate,
+    KVCacheManager,
+    PrefixCache,
+    Request,
+    RequestStatus,
+    SamplingParams,
+    StaticBatchingScheduler,
+    StepPlan,
+)
+
+LIMITS = {"max_num_seqs": 64, "max_num_batched_tokens": 2048, "max_model_len": None, "eos_token_ids": (),
+          "events": None}
+DEFAULTS = {
+    BlockAllocator: {"block_size": 16, "free_order": "unhashed_first", "events": None},
+    BlockTable: {"block_size": 16, "blocks": ()},
+    HitRate: {"max_requests": 1000},
+    KVCacheManager: {"block_size": 16, "enable_prefix_caching": True, "share_partial_blocks": True,
+                     "free_order": "unhashed_first", "num_cpu_blocks": 0, "events": None, "allocator": None,
+                     "prefix_cache": None},
+    PrefixCache: {"share_partial_blocks": True, "events": None},
+    Request: {"params": None, "priority": 0, "arrival": None, "cache_salt": None,
+              "skip_reading_prefix_cache": False},
+    ContinuousBatchingScheduler: {
+        **LIMITS, "enable_chunked_prefill": True, "long_prefill_token_threshold": 0, "scheduling_policy": "fcfs",
+        "quantum": 16, "victim": "newest", "preemption_mode": "recompute", "watermark": 0.0},
+    StaticBatchingScheduler: LIMITS,
+}
+
+
+@pytest.mark.parametrize("kind", DEFAULTS, ids=lambda kind: kind.__name__)
+def test_defaults(kind: type) -> None:
+    found = {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()
+             if parameter.default is not parameter.empty and name != "hash_fn"}
+    assert found == DEFAULTS[kind]
+
+
+def test_sampling_defaults_are_those_of_vllm() -> None:
+    assert asdict(SamplingParams()) == {
+        "n": 1, "temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "presence_penalty": 0.0,
+        "frequency_penalty": 0.0, "repetition_penalty": 1.0, "seed": None, "max_tokens": 16, "min_tokens": 0,
+        "stop": (), "stop_token_ids": (), "include_stop_str_in_output": False, "ignore_eos": False,
+        "logprobs": None}
+
+
+def test_a_new_request_has_done_nothing() -> None:
+    one = Request("a", [5, 6], SamplingParams(max_tokens=3, stop_token_ids=[9]))
+    assert (one.status, one.finish_reason, one.num_computed_tokens, one.num_cached_tokens) == (
+        RequestStatus.WAITING, None, 0, 0)
+    assert (one.num_preemptions, one.steps_in_seat, one.max_num_tokens, one.outgrows_pool, one.stop_tokens) == (
+        0, 0, 5, False, {9})
+
+
+def test_new_parts_are_empty() -> None:
+    assert (EventLog().step, len(EventLog()), StepPlan(0, 4).is_empty, HitRate().value) == (-1, 0, True, 0.0)
+    scheduler = ContinuousBatchingScheduler(KVCacheManager(2, 4))
+    assert (scheduler.step_index, scheduler.has_unfinished, scheduler.idle_rows) == (-1, False, [])

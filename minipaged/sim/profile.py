@@ -13,7 +13,7 @@ count once for each hidden layer, `layernorm` twice (before attention and before
 `final_layernorm` once a step. Every request of a step passes the head and the sampler, also one whose
 prompt is not complete yet (so does vLLM, which drops that token). Between grid points all is multilinear,
 beyond the last two points it goes on in their line; rows that the attention table lacks are filled at
-load time in the line of the nearest two along `n_decode`, else along another axis.
+load time, in the line of the nearest two along `n_decode`, else along another axis.
 """
 from __future__ import annotations
 
@@ -82,29 +82,35 @@ class AttentionTable:
         return total
 
     def _fill(self) -> None:
-        """Rows that a look-up can ask for and the table lacks, in line with two that it has."""
-        measured = dict(self._of)
+        """Rows that a look-up can ask for and the table lacks: in line with two that it has or that are filled."""
         axes = (self.chunks, self.contexts, self.counts, self.lengths)
-        for chunk, n in product(self.chunks, self.counts):
-            for key in product((chunk,), self.contexts if chunk else (0,), (n,), self.lengths if n else (0,)):
-                if key not in measured:
-                    self._of[key] = _in_line(measured, axes, key)
+        missing = [key for chunk, n in product(self.chunks, self.counts) for key in product(
+            (chunk,), self.contexts if chunk else (0,), (n,), self.lengths if n else (0,)) if key not in self._of]
+        while missing:
+            found = {key: micros for key in missing if (micros := _in_line(self._of, axes, key)) is not None}
+            if not found:
+                raise TraceFormatError(f"the attention table has no row for {dict(zip(AXES, missing[0]))} and no two "
+                                       "rows in line with it; it needs a grid")
+            self._of |= found
+            missing = [key for key in missing if key not in found]
 
 
 _NONE = ((0, 1.0),)
 
 
-def _in_line(measured: dict, axes: Sequence[Sequence[int]], key: tuple[int, int, int, int]) -> float:
-    for axis in (2, 3, 1, 0):
+def _in_line(known: dict, axes: Sequence[Sequence[int]], key: tuple[int, int, int, int]) -> float | None:
+    """By the two nearest known points on a line through `key`; along `n_decode`, 0 counts only if it must."""
+    for axis, with_zero in ((2, False), (3, False), (1, True), (0, False), (2, True)):
         points = {}
         for other in axes[axis]:
-            neighbour = (*key[:axis], other, *key[axis + 1:])
-            if neighbour in measured and (other or axis == 1):
-                points[other] = measured[neighbour]
+            neighbour = [*key[:axis], other, *key[axis + 1:]]
+            if axis == 2 and other == 0:
+                neighbour[3] = 0
+            if (other or with_zero) and tuple(neighbour) in known:
+                points[other] = known[tuple(neighbour)]
         if len(points) > 1:
             return max(0.0, _through_nearest(points, key[axis]))
-    raise TraceFormatError(f"the attention table has no row for {dict(zip(AXES, key))} and no two rows in line with "
-                           "it; it needs a grid")
+    return None
 
 
 def _through_nearest(points: dict[int, float], x: int) -> float:

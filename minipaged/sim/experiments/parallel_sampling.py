@@ -15,7 +15,7 @@ def run(small: bool = False) -> Report:
     rows = []
     for name, (lengths, published, count) in WORKLOADS.items():
         for samples in (2, 6) if small else (2, 4, 6):
-            trace = workload(lengths, count // 5 if small else count, rate=2.0, num_samples=samples)
+            trace = workload(lengths, count // 2 if small else count, rate=2.0, num_samples=samples)
             result = serve(trace, Serving(PAPER_SLOTS // 16), paper_machine(), sample_every=0.25)
             rows.append({"workload": name, "samples": samples, "published saved %": published,
                          "ours saved %": percent(metrics.memory_shares(result)["sharing_saved"]),

@@ -3,8 +3,9 @@
 The Azure 2023 chat trace (19,366 requests, 22.4 million tokens in, 4.1 million out) with Llama-3.1-8B by
 roofline, blocks of 16, 256 seats, 2,048 tokens a step; a quarter, a half and the whole of it, so that the
 cost of a token shows whether it grows with the trace. The trace has no prompt identities, so a prefix cache
-could find nothing; a last run has it on, to show what its bookkeeping costs. Each run is a process of its own, so that its peak
-memory is its own. Target: the whole hour in under 30 CPU seconds of one core and under 1 GB.
+could find nothing; a last run has it on, to show what its bookkeeping costs. Each run is a process of its
+own, so that its peak memory is its own. Target: the whole hour in under 30 CPU seconds of one core and under
+1 GB.
 """
 from __future__ import annotations
 

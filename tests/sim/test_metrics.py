@@ -104,3 +104,11 @@ def test_memory_split_of_shared_blocks(serve):
         assert split.used + split.reserved + split.internal == sample.used_blocks * 16
         assert sample.table_blocks >= sample.used_blocks
     assert any(sample.table_blocks - sample.used_blocks == 2 * 2 * 4 for sample in result.memory)
+
+
+def test_a_tail_that_samples_still_share_is_counted_once(serve):
+    """Right after the fork three tables hold the same five blocks; the last has room for 10 of its 16."""
+    result = serve(load_trace("samples:n=1,input=70,output=40,num_samples=3,spread=fixed"), 100, sample_every=1e-9)
+    first = result.memory[0]
+    assert (first.table_blocks, first.used_blocks) == (15, 5)
+    assert (first.split.used, first.split.reserved, first.split.internal) == (70, 10, 0)

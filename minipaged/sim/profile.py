@@ -5,7 +5,8 @@ A profile is a folder with three tables in microseconds (`prof_*.csv`, or withou
 * dense: `layer,tokens,time_us`, operators of one transformer layer by tokens in the step;
 * per_sequence: `layer,sequences,time_us`, once a step, by requests in it;
 * attention: `prefill_chunk,kv_prefill,n_decode,kv_decode,time_us`, one layer's attention for a chunk of new
-  tokens after `kv_prefill` cached ones, together with decodes that attend `kv_decode` tokens each.
+  tokens after `kv_prefill` cached ones, together with decodes that attend `kv_decode` tokens each. Newer
+  tables have `prefill_key` = kv_prefill + chunk / 2, the mean context of the chunk, in its place.
 
 How a step is looked up. All decodes are looked up *together with the first prefill chunk* of the step (one
 kernel serves both), further chunks alone; decodes count with their mean context. One layer's operators
@@ -56,9 +57,10 @@ def place(axis: Sequence[int], x: float) -> tuple[tuple[int, float], ...]:
 
 
 class AttentionTable:
-    """One layer's attention, in microseconds, over a grid of four axes."""
+    """One layer's attention, in microseconds, over a grid of four axes; the second is `prefill_key` if `by_key`."""
 
-    def __init__(self, rows: dict[tuple[int, int, int, int], float]) -> None:
+    def __init__(self, rows: dict[tuple[int, float, int, int], float], by_key: bool = False) -> None:
+        self.by_key = by_key
         self._of = {(chunk, kv if chunk else 0, n, length if n else 0): micros
                     for (chunk, kv, n, length), micros in rows.items()}
         self._of[0, 0, 0, 0] = 0.0  # nothing to do
@@ -69,7 +71,8 @@ class AttentionTable:
         self._fill()
 
     def __call__(self, chunk: int, kv_prefill: int, n_decode: int, kv_decode: float) -> float:
-        at_kv, at_length = place(self.contexts, kv_prefill), place(self.lengths, kv_decode)
+        at_kv = place(self.contexts, kv_prefill + chunk / 2 if self.by_key else kv_prefill)
+        at_length = place(self.lengths, kv_decode)
         total = 0.0
         for i, share_chunk in place(self.chunks, chunk):
             for k, share_n in place(self.counts, n_decode):
@@ -98,7 +101,7 @@ class AttentionTable:
 _NONE = ((0, 1.0),)
 
 
-def _in_line(known: dict, axes: Sequence[Sequence[int]], key: tuple[int, int, int, int]) -> float | None:
+def _in_line(known: dict, axes: Sequence[Sequence[int]], key: tuple[int, float, int, int]) -> float | None:
     """By the two nearest known points on a line through `key`; along `n_decode`, 0 counts only if it must."""
     for axis, with_zero in ((2, False), (3, False), (1, True), (0, False), (2, True)):
         points = {}
@@ -139,7 +142,7 @@ class Profiled:
         self._step_lines = [layers.pop(name) for name in ONCE if name in layers]
         self._layer_lines = [(line, 2 if name in TWICE else 1) for name, line in layers.items()]
         self._sequence_lines = [Line(points) for points in self._lines("per_sequence", "sequences").values()]
-        self._attention = AttentionTable(self._attention_rows())
+        self._attention = self._attention_table()
         self._dense_us: dict[int, float] = {}
         self._head_us: dict[int, float] = {}
 
@@ -184,16 +187,28 @@ class Profiled:
             lines.setdefault(row["layer"], {})[int(float(row[axis]))] = float(row["time_us"])
         return lines
 
-    def _attention_rows(self) -> dict[tuple[int, int, int, int], float]:
-        return {tuple(int(float(row[axis])) for axis in AXES): float(row["time_us"])
-                for row in self._rows("attention", (*AXES, "time_us"))}
+    def _attention_table(self) -> AttentionTable:
+        by_key = "prefill_key" in self._columns("attention")
+        axes = [("prefill_key" if by_key else axis) if axis == "kv_prefill" else axis for axis in AXES]
+        rows = {tuple(float(row[axis]) if axis == "prefill_key" else int(float(row[axis])) for axis in axes):
+                float(row["time_us"]) for row in self._rows("attention", (*axes, "time_us"))
+                if row.get("decode_q_len") in (None, "", "1")}  # other lengths: speculative decoding
+        return AttentionTable(rows, by_key)
 
-    def _rows(self, table: str, columns: Sequence[str]) -> list[dict[str, str]]:
-        """The rows of a table with a value in every column that is needed; others are as if not there."""
+    def _columns(self, table: str) -> Sequence[str]:
+        with self._path(table).open(encoding="utf-8", newline="") as lines:
+            return csv.DictReader(lines).fieldnames or ()
+
+    def _path(self, table: str) -> Path:
         paths = [self.folder / name for name in (f"prof_{table}.csv", f"{table}.csv")]
         path = next((path for path in paths if path.is_file()), None)
         if path is None:
             raise ValueError(f"{self.folder} is no profile: it has no {paths[0].name}")
+        return path
+
+    def _rows(self, table: str, columns: Sequence[str]) -> list[dict[str, str]]:
+        """The rows of a table with a value in every column that is needed; others are as if not there."""
+        path = self._path(table)
         with path.open(encoding="utf-8", newline="") as lines:
             reader = csv.DictReader(lines)
             missing = [name for name in columns if name not in (reader.fieldnames or ())]

@@ -32,6 +32,11 @@ def test_every_statistic_is_within_half_a_percent_for_both_free_orders(rows):
         assert row["host_overhead_us"] == 0 and row["requests"] == 300
 
 
+def test_the_free_order_reaches_the_allocator(rows):
+    ours = [[row["ours"] for row in rows if row["free_order"] == order] for order in ("append", "unhashed_first")]
+    assert ours[0] != ours[1]
+
+
 def test_measured_values_are_those_of_the_published_summary(rows):
     lines = (VLLM_RUN / "summary.txt").read_text(encoding="utf-8").splitlines()
     published = {tuple(line.lower().split()[:2]): float(line.split()[2])

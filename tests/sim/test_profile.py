@@ -69,6 +69,21 @@ def test_missing_rows_continue_the_line_of_their_neighbours():
         assert table(*key) == pytest.approx(value), key
 
 
+def test_a_table_by_mean_context_reads_the_same(tmp_path):
+    """The form of newer profiles: `prefill_key`, one more column for speculative decoding, only possible keys."""
+    def time(chunk, kv, n, length):
+        return chunk * (1 + kv / 50) + n * length / 100
+    rows = [f"attention,{chunk},{float(key)},{n},{length if n else 0},{q},{q * time(chunk, key - chunk / 2, n, length)}"
+            for chunk in (0, 100, 200) for key in ((0,) if chunk == 0 else (50, 100, 200, 400)) if key >= chunk / 2
+            for n in (0, 10, 20) for length in (100, 200) for q in (1, 4) if chunk or n]
+    folder = write(tmp_path)
+    head = "layer,prefill_chunk,prefill_key,n_decode,kv_decode,decode_q_len,time_us"
+    (folder / "prof_attention.csv").write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    table = Profiled(folder, num_layers=1)._attention
+    for query in ((100, 0, 0, 0), (100, 50, 10, 100), (200, 0, 20, 200), (100, 250, 0, 0), (0, 0, 20, 150)):
+        assert table(*query) == pytest.approx(time(*query)), query
+
+
 def test_the_whole_measured_table_is_returned_at_its_points():
     table = Profiled(VLLM_RUN)._attention
     with (VLLM_RUN / "prof_attention.csv").open(encoding="utf-8", newline="") as lines:

@@ -53,14 +53,17 @@ def test_first_fit_by_hand():
     assert memory.holes() == [10]
 
 
-@pytest.mark.parametrize("reservation, slots", [("max", 2048), ("pow2", 100 + 256), ("oracle", 100 + 200)])
+@pytest.mark.parametrize("reservation, slots", [("max", 2048), ("pow2", 100 + 256), ("oracle", 100 + 200),
+                                                ("pow2 of 256", 100 + 256)])
 def test_what_each_system_reserves(reservation, slots):
+    reservation, _, exact = reservation.partition(" of ")
     kv = ContiguousKV(16_384, reservation, fit="first_fit", max_model_len=2048)
-    request = Request("a", [1] * 100, SamplingParams(max_tokens=200))
+    request = Request("a", [1] * 100, SamplingParams(max_tokens=int(exact or 200)))
     assert len(kv.admit(request, kv.match(request), 100)) == slots
     request.num_computed_tokens = 150
     split = kv.waste_split({"a": request})
-    assert (split.used, split.reserved) == (150, 299 - 150)  # the last token is never stored
-    assert split.internal == slots - 299 and split.total == 16_384
+    stored = request.max_num_tokens - 1  # the last token is never stored
+    assert (split.used, split.reserved) == (150, stored - 150)
+    assert split.internal == slots - stored and split.total == 16_384
     kv.free(request)
     assert kv.free_count == 16_384

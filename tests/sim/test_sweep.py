@@ -32,12 +32,13 @@ def test_a_row_a_run_with_all_options_and_numbers(tmp_path, runs):
     assert all(float(row["ttft_mean"]) > 0 and row["trace"] == BASE.trace and not row["error"] for row in rows)
 
 
-def test_what_is_in_the_file_is_not_run_again(tmp_path, runs):
+@pytest.mark.parametrize("cut", [40, -40])  # within the options, within the numbers
+def test_what_is_in_the_file_is_not_run_again(tmp_path, runs, cut):
     path = tmp_path / "s.csv"
     run_sweep(grid(BASE, VARIED), path)
     whole = path.read_bytes()
     lines = whole.splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:3]) + lines[3][:40])  # interrupted while it wrote the third row
+    path.write_bytes(b"".join(lines[:3]) + lines[3][:cut])  # interrupted while it wrote the third row
     runs.clear()
     run_sweep(grid(BASE, VARIED), path)
     assert [(one.block_size, one.policy) for one in runs] == [(16, "fcfs"), (16, "static")]

@@ -3,8 +3,8 @@
 Core's scheduler and memory are driven with the run's settings and the measured times of single operators;
 no constant is fitted to the latencies that are compared. Decodes are looked up together with the first
 prefill chunk of a step, further chunks alone (minipaged/sim/profile.py). The measured server released
-blocks in "append" order; both orders are printed. A profile may be given a host overhead for each step
-(default 0), which the output states.
+blocks in "append" order; both orders are printed. A profile may carry a host overhead for each step
+(host_overhead_us in its prof_meta.yaml; default 0), which the output states.
 
 Another machine's run: --profile DIR with prof_dense.csv, prof_attention.csv, prof_per_sequence.csv and
 prof_meta.yaml, --requests FILE, --blocks N (usable ones: vLLM keeps one of its blocks as the null block).
@@ -62,7 +62,8 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--max-num-seqs", type=int, default=256, metavar="N")
     parser.add_argument("--max-num-batched-tokens", type=int, default=2048, metavar="N")
     parser.add_argument("--layers", type=int, metavar="N", help="hidden layers (default: of the profile's model)")
-    parser.add_argument("--host-overhead-us", type=float, default=0.0, metavar="X", help="added to every step")
+    parser.add_argument("--host-overhead-us", type=float, metavar="X",
+                        help="added to every step (default: the profile's own, else 0)")
     parser.add_argument("--no-prefix-caching", action="store_true")
     parser.add_argument("--free-order", choices=("append", "unhashed_first"), help="only this order (default: both)")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")

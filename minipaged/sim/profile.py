@@ -123,20 +123,27 @@ def _through_nearest(points: dict[int, float], x: int) -> float:
 
 
 class Profiled:
-    """A step's time from measured operators, plus `host_overhead_us` (default 0: the tables and nothing else).
+    """A step's time from measured operators, plus `host_overhead_us` for each step.
+
+    By default that is the line `host_overhead_us:` of the profile's `prof_meta.yaml`; without one it is 0, the
+    tables and nothing else.
 
     `num_layers`: hidden layers of the served model; by default those of the model that the profile's
     `prof_meta.yaml` names. `moves`: what swaps and copies cost; without it they are refused.
     """
 
-    def __init__(self, folder: str | Path, *, num_layers: int | None = None, host_overhead_us: float = 0.0,
+    def __init__(self, folder: str | Path, *, num_layers: int | None = None, host_overhead_us: float | None = None,
                  moves: Moves | None = None) -> None:
         self.folder = Path(folder)
         self.meta = read_meta(self.folder)
         self.num_layers = num_layers or self._layers_of_model()
-        if host_overhead_us < 0:
-            raise ValueError(f"host_overhead_us is {host_overhead_us}; it must be at least 0")
-        self.host_overhead_us = host_overhead_us
+        try:
+            overhead = float(self.meta.get("host_overhead_us", 0) if host_overhead_us is None else host_overhead_us)
+        except ValueError:
+            overhead = -1.0
+        if not 0 <= overhead < float("inf"):
+            raise ValueError("host_overhead_us must be a number of microseconds of at least 0")
+        self.host_overhead_us = overhead
         self._moves = moves
         layers = {name: Line(points) for name, points in self._lines("dense", "tokens").items()}
         self._step_lines = [layers.pop(name) for name in ONCE if name in layers]

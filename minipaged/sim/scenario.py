@@ -53,7 +53,8 @@ class Scenario:
     cpu_blocks: int = option(0, "host blocks for swapping")
     watermark: float = option(0.0, "share of the pool that admission leaves free")
     efficiency: float = option(1.0, "share of the datasheet's rates that the roofline reaches")
-    host_overhead_us: float = option(0.0, "microseconds added to every step")
+    host_overhead_us: float = option(None, "microseconds added to every step (default: the profile's, else 0)",
+                                     kind=float)
     seed: int = option(0, "for the choices of beam search")
 
     @classmethod
@@ -102,7 +103,8 @@ class Scenario:
                 raise ValueError(f"the profile {self.profile} is of {measured}; --model says {model.name}")
             return Profiled(Path(self.profile), num_layers=model.shape.num_layers,
                             host_overhead_us=self.host_overhead_us, moves=Moves.on(gpu, model.shape, self.block_size))
-        return Roofline(gpu, model, self.block_size, efficiency=self.efficiency, host_overhead_us=self.host_overhead_us)
+        return Roofline(gpu, model, self.block_size, efficiency=self.efficiency,
+                        host_overhead_us=self.host_overhead_us or 0.0)
 
     def simulate(self, trace: Trace | None = None, **options: object) -> SimResult:
         """Run it; options are Simulator's and `progress`. Raises AssertionError if a token was lost."""

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -90,3 +92,14 @@ def test_experiment_prints_published_beside_ours(call):
     assert json.loads(call(experiment_cli, "hit_rate", "--small", "--json")[1])["experiment"] == "hit_rate"
     with pytest.raises(ValueError, match="memory_waste"):
         call(experiment_cli)
+
+
+def test_the_speed_benchmark_prints_time_memory_and_the_cost_of_a_token(root):
+    done = subprocess.run([sys.executable, "-m", "benchmarks.sim_speed", "--requests", "400", "--json"], cwd=root,
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(row["requests"], row["prefix_caching"]) for row in rows] == [(100, False), (200, False), (400, False),
+                                                                         (400, True)]
+    assert all(row["cpu_s"] > 0 and row["us_per_token"] > 0 for row in rows)
+    assert all(row["peak_mb"] is None or row["peak_mb"] < 1000 for row in rows)

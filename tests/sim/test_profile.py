@@ -104,6 +104,12 @@ def test_host_overhead_is_added_and_stated(tmp_path):
     work = {"num_decodes": 10, "decode_kv": 1000}
     assert micros(late, **work) - micros(plain, **work) == pytest.approx(250)
     assert late.describe()["host_overhead_us"] == 250
+    with (tmp_path / "prof_meta.yaml").open("a", encoding="utf-8") as meta:
+        meta.write("host_overhead_us: 40\n")
+    assert Profiled(tmp_path, num_layers=1).host_overhead_us == 40
+    assert Profiled(tmp_path, num_layers=1, host_overhead_us=0).host_overhead_us == 0
+    with pytest.raises(ValueError, match="at least 0"):
+        Profiled(tmp_path, num_layers=1, host_overhead_us=-1)
 
 
 def test_swaps_need_a_link(tmp_path):

@@ -67,6 +67,14 @@ def test_all_blocks_are_free_at_the_end():
     assert scheduler.kv.free_count == 130 and not scheduler.requests
 
 
+def test_nothing_is_kept_of_requests_that_ended():
+    """Else a long trace would cost more a token than a short one."""
+    simulator = Simulator(Serving(130).scheduler(), Fixed(), BUSY)
+    simulator.run()
+    live = (simulator._token, simulator._index, simulator._unfinished, simulator._branches.groups)
+    assert not any(live)
+
+
 def test_tokens_in_are_computed_plus_reused_without_preemption(serve):
     result = serve(load_trace("multi_turn:n=10"), 4000)
     counts = result.counts

@@ -147,7 +147,7 @@ class BaseScheduler:
             self._events.step = self.step_index
         plan = self._plan = StepPlan(self.step_index, self.kv.block_size)
         self._plan_step(plan)
-        self.kv.hand_over(plan)
+        self.kv.moves.hand_over(plan)
         if self._events is not None:
             self._events.emit("step", scheduled={item.request_id: [item.start, len(item.token_ids)]
                                                  for item in plan.scheduled},

@@ -16,7 +16,7 @@ from minipaged.core.hit_rate import HitRate
 from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.plan import Admission, ScheduledRequest, StepPlan
 from minipaged.core.policy import choose_victim_rule, make_policy
-from minipaged.core.prefix_cache import Match
+from minipaged.core.prefix_tree import Match
 from minipaged.core.request import Request, RequestStatus, SamplingParams
 from minipaged.errors import RequestError
 

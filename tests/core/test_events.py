@@ -179,7 +179,6 @@ GOLDEN = """
 3 allocate block=2 request=C index=2 ref_count=1
 3 withdraw block=2 num_tokens=4 reason=evict
 3 withdraw block=2 num_tokens=3 reason=evict
-3 withdraw block=2 num_tokens=2 reason=evict
 3 share block=0 request=D index=0 ref_count=1 num_tokens=4
 3 allocate block=3 request=D index=1 ref_count=1
 3 withdraw block=3 num_tokens=4 reason=evict

@@ -15,7 +15,7 @@ def swapping(num_blocks: int = 4, num_cpu_blocks: int = 8, **options):
 
 def moves(kv: KVCacheManager) -> StepPlan:
     plan = StepPlan(0, kv.block_size)
-    kv.hand_over(plan)
+    kv.moves.hand_over(plan)
     return plan
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from minipaged.core import ContinuousBatchingScheduler, Request, StepPlan
-from minipaged.core.prefix_cache import NO_MATCH, Match
+from minipaged.core.prefix_tree import NO_MATCH, Match
+from minipaged.core.step_moves import StepMoves
 from minipaged.errors import RequestError
 from minipaged.formulas import Reservation, WasteSplit, split_waste
 from minipaged.sim.regions import ALLOCATORS
@@ -44,6 +45,7 @@ class ContiguousKV:
         if fit not in ALLOCATORS:
             raise ValueError(f"fit is {fit!r}; it must be one of {', '.join(ALLOCATORS)}")
         self.num_blocks = num_slots
+        self.moves = StepMoves()  # stays empty: a region never moves
         self.max_model_len = max_model_len
         self._allocator = ALLOCATORS[fit](num_slots)
         self._slots_for = RESERVATIONS[reservation]
@@ -91,9 +93,6 @@ class ContiguousKV:
 
     def rewind(self, request: Request) -> None:
         """Nothing was published."""
-
-    def hand_over(self, plan: StepPlan) -> None:
-        """A region never moves."""
 
     def commit(self, requests: Iterable[Request]) -> None:
         """Nothing to publish."""

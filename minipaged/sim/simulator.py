@@ -105,6 +105,10 @@ class Simulator:
                  check_every: int = 0, seed: int = 0, beam_turnover: float = 1.0) -> None:
         self.scheduler, self.cost_model, self.trace = scheduler, cost_model, trace
         self.sample_every, self.check_every = sample_every, check_every
+        branching = any(one.num_samples > 1 or one.beam_width > 1 for one in trace.requests)
+        if branching and not (hasattr(scheduler, "fork") and hasattr(scheduler.kv, "fork")):
+            raise ValueError(f"{trace.name} has samples or beams that share blocks; that takes paged memory and "
+                             "continuous batching")
         self.now = 0.0
         self.records = [Record(number, request.arrival, request.input_tokens,
                                sequences=max(request.num_samples, request.beam_width, 1))

@@ -156,6 +156,12 @@ def test_samples_share_their_prompt_and_each_is_complete(serve):
     assert metrics.memory_shares(lone)["sharing_saved"] == 0
 
 
+@pytest.mark.parametrize("settings", [{"policy": "static"}, {"memory": "oracle"}])
+def test_what_branches_needs_paged_memory_and_continuous_batching(settings):
+    with pytest.raises(ValueError, match="beams has samples or beams"):
+        simulate(Serving(100, **settings).scheduler(), Fixed(), load_trace("beams:n=1"))
+
+
 def test_beams_keep_their_width(serve):
     trace = load_trace("beams:n=3,rate=50,input=60,output=40,beam_width=3")
     result = serve(trace, check_every=1)

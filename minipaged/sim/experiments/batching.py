@@ -15,8 +15,9 @@ from minipaged.sim.metrics import done, latency, memory_shares
 from minipaged.sim.serving import Serving
 
 #: (label, published rate over static, settings)
-SYSTEMS = (("static, rows of 7", None, {"policy": "static", "max_num_seqs": 7}),
-           ("static, as many as fit", None, {"policy": "static"}),
+_STATIC = {"policy": "static", "max_num_batched_tokens": PAPER_SLOTS}  # the whole batch prefills in one step
+SYSTEMS = (("static, rows of 7", None, {**_STATIC, "max_num_seqs": 7}),
+           ("static, as many as fit", None, _STATIC),
            ("continuous, reserve the maximum", None, {"memory": "max"}),
            ("continuous, paged, 7 seats", None, {"max_num_seqs": 7}),
            ("continuous, paged", "up to 22", {}))

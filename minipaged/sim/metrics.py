@@ -107,6 +107,35 @@ def memory_shares(result: SimResult, start: float = 0.0, end: float = float("inf
     return {**shares, "sharing_saved": 1 - sum(one.used_blocks for one in samples) / entries if entries else 0.0}
 
 
+def timeline(result: SimResult, points: int = 500) -> list[dict]:
+    """At `points` evenly spaced moments: seats taken, requests waiting, share of blocks in use, tokens a second.
+
+    Tokens are those computed in the step of that moment; between steps nothing runs.
+    """
+    steps = result.steps
+    if not len(steps):
+        return []
+    starts, seconds = np.frombuffer(steps.start), np.frombuffer(steps.seconds)
+    moments = np.linspace(0.0, result.end, points, endpoint=False)
+    at = np.clip(np.searchsorted(starts, moments, side="right") - 1, 0, None)
+    inside = (moments >= starts[at]) & (moments < starts[at] + seconds[at])
+    columns = {name: np.array(getattr(steps, name))[at] for name in ("running", "waiting", "free_blocks", "tokens")}
+    return [{"time": float(moment), "running": int(columns["running"][index]) if busy else 0,
+             "waiting": int(columns["waiting"][index]) if busy else 0,
+             "kv_usage": 1 - int(columns["free_blocks"][index]) / result.num_blocks if busy else 0.0,
+             "tokens_per_s": float(columns["tokens"][index] / seconds[at[index]]) if busy else 0.0}
+            for index, (moment, busy) in enumerate(zip(moments, inside))]
+
+
+def save_rows(rows: list[dict], path: str | Path) -> None:
+    """Rows with the same keys as CSV; a file without rows is empty."""
+    with Path(path).open("w", encoding="utf-8", newline="") as file:
+        if rows:
+            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+
 def summary(result: SimResult, slo: dict[str, float] | None = None) -> dict:
     """Everything in one JSON-ready object; times in seconds."""
     steps, counts, records = result.steps, result.counts, done(result)
@@ -138,11 +167,8 @@ def summary(result: SimResult, slo: dict[str, float] | None = None) -> dict:
 
 def save_requests(result: SimResult, path: str | Path) -> None:
     """One CSV line a request."""
-    names = list(Record.__dataclass_fields__)
-    with Path(path).open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows([getattr(record, name) for name in names] for record in result.records)
+    save_rows([{name: getattr(record, name) for name in Record.__dataclass_fields__} for record in result.records],
+              path)
 
 
 def to_json(report: dict) -> str:

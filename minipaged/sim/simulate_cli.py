@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sample-every", type=float, default=1.0, metavar="SECONDS", help="between looks at memory")
     parser.add_argument("--perfetto", metavar="FILE", help="write a trace for ui.perfetto.dev")
     parser.add_argument("--csv", metavar="FILE", help="write one line a request")
+    parser.add_argument("--timeline", metavar="FILE", help="write running, waiting, KV use over time as CSV")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("--no-progress", action="store_true", help="no progress bar")
 
@@ -43,6 +44,8 @@ def run(args: argparse.Namespace) -> int:
               "skipped_lines": len(trace.skipped), "costs": costs}
     if args.csv:
         metrics.save_requests(result, args.csv)
+    if args.timeline:
+        metrics.save_rows(metrics.timeline(result), args.timeline)
     if args.perfetto:
         save_perfetto(result, args.perfetto)
     print(metrics.to_json(report) if args.json else table(report))

@@ -39,7 +39,9 @@ def test_simulate_json_is_the_same_twice(call):
 
 
 def test_simulate_writes_what_it_is_asked_for(call, tmp_path):
-    call(simulate_cli, *TRACE, "--perfetto", str(tmp_path / "run.json"), "--csv", str(tmp_path / "r.csv"))
+    call(simulate_cli, *TRACE, "--perfetto", str(tmp_path / "run.json"), "--csv", str(tmp_path / "r.csv"),
+         "--timeline", str(tmp_path / "t.csv"))
+    assert len((tmp_path / "t.csv").read_text(encoding="utf-8").splitlines()) == 501
     assert json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))["traceEvents"]
     assert len((tmp_path / "r.csv").read_text(encoding="utf-8").splitlines()) == 21
 

@@ -72,6 +72,18 @@ def test_csv_has_a_line_a_request(run, tmp_path):
     assert [float(row["last_token"]) for row in rows] == [5, 4]
 
 
+def test_timeline_says_what_runs_at_each_moment(run, tmp_path):
+    rows = metrics.timeline(run, points=10)
+    assert [row["time"] for row in rows] == [0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5]
+    assert [row["running"] for row in rows] == [1, 1, 2, 2, 2, 2, 2, 2, 1, 1]
+    assert [row["tokens_per_s"] for row in rows[::2]] == [9, 6, 0.5, 0.5, 1]
+    assert rows[2]["kv_usage"] == pytest.approx(0.4)
+    run.steps.start[3] = 7  # nothing runs from 4 to 7
+    assert [row["running"] for row in metrics.timeline(run, points=8)] == [1, 2, 2, 2, 0, 0, 0, 1]
+    metrics.save_rows(rows, tmp_path / "t.csv")
+    assert len((tmp_path / "t.csv").read_text(encoding="utf-8").splitlines()) == 11
+
+
 def test_perfetto_spans_add_up(run, tmp_path):
     save_perfetto(run, tmp_path / "run.json")
     trace = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))

@@ -62,7 +62,7 @@ def test_sampling_defaults_are_those_of_vllm() -> None:
     ("temperature", [0, 0.5, 9], [-0.01]), ("top_p", [0.01, 1], [0, -0.5, 1.01]),
     ("min_p", [0, 0.5, 1], [-0.01, 1.01]),
     ("repetition_penalty", [0.01, 3], [0, -0.5]), ("logprobs", [None, 0, 5], [-1]), ("seed", [None, 0, -5], [0.5]),
-    ("stop_token_ids", [[], [0, 7]], [[-1], [3, -1]])])
+    ("stop_token_ids", [[], [0, 7]], [[-1], [3, -1], [1.5]])])
 def test_sampling_limits_on_both_sides(name: str, inside: list, outside: list) -> None:
     for value in inside:
         SamplingParams(**{name: value})

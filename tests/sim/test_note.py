@@ -21,6 +21,12 @@ def test_the_accuracy_in_the_note_is_what_the_benchmark_prints(root, note):
     assert done.stdout.strip() in note
 
 
+def test_the_python_in_the_note_runs(note):
+    names: dict = {}
+    exec(re.search(r"```python\n(.*?)```", note, re.DOTALL)[1], names)
+    assert names["report"]["finished"] == 100 and names["report"]["swapped_blocks"] > 0 and len(names["rows"]) == 50
+
+
 def test_the_note_has_every_experiment(note):
     assert re.findall(r"^### (\w+)$", note, re.MULTILINE) == list(EXPERIMENTS)
 

@@ -15,7 +15,7 @@ from minipaged.core.prefix_cache import PrefixCache
 from minipaged.core.prefix_tree import Node
 from minipaged.core.request import Request
 from minipaged.core.step_moves import StepMoves
-from minipaged.errors import RequestError
+from minipaged.errors import RequestError, whole_number
 
 
 class Sequence:
@@ -41,8 +41,8 @@ class PagedMemory:
                  share_partial_blocks: bool = True, free_order: str = "unhashed_first", num_cpu_blocks: int = 0,
                  hash_fn: HashFn = sha256_key, events: EventLog | None = None,
                  allocator: BlockAllocator | None = None, prefix_cache: PrefixCache | None = None) -> None:
-        self.num_blocks = num_blocks
-        self.block_size = block_size
+        self.num_blocks = whole_number("num_blocks", num_blocks, 1)
+        self.block_size = whole_number("block_size", block_size, 1)
         self.enable_prefix_caching = enable_prefix_caching
         if allocator is None:
             allocator = BlockAllocator(num_blocks, block_size, free_order=free_order, events=events)

@@ -274,8 +274,10 @@ def test_saved_and_loaded_logs_are_equal(tmp_path) -> None:
     assert len((tmp_path / "log.json").read_text(encoding="utf-8").splitlines()) == len(log) + 2
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", '[{"time": 0, "step": 0}]', '[{"time": 0, "step": 0, "kind": "x"}]',
-                                  '[{"time": 1, "step": 0, "kind": "commit", "tokens": {}}]', '{"a": 1}', "5"])
+@pytest.mark.parametrize("text", [
+    "", "{", "[1]", "{}", "[" * 100_000, "5", '{"a": 1}', '[{"time": 0, "step": 0}]',
+    '[{"time": 0, "step": 0, "kind": "x"}]', '[{"time": 0, "step": 0, "kind": ["x"]}]',
+    '[{"time": 0, "step": 0, "kind": "commit"}]', '[{"time": 1, "step": 0, "kind": "commit", "tokens": {}}]'])
 def test_a_broken_log_names_the_file(tmp_path, text: str) -> None:
     path = tmp_path / "broken.json"
     path.write_text(text, encoding="utf-8")

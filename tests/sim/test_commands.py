@@ -69,7 +69,7 @@ def test_simulate_skips_bad_lines_and_says_so(call, tmp_path, capsys):
 @pytest.mark.parametrize("arguments, reason", [
     (["--slo", "ttft"], "ttft=1.0"), (["--slo", "speed=1"], "no limit 'speed'"), (["--every", "0"], "every is 0"),
     (["--gpu", "b17"], "unknown card"), (["--model", "gpt-9"], "unknown model"), (["--rate", "0"], "rate of 0"),
-    (["--memory", "oracle", "--check-every", "5"], "check-every"), (["--blocks", "0"], "0 blocks")])
+    (["--memory", "oracle", "--check-every", "5"], "check-every"), (["--blocks", "0"], "num_blocks is 0")])
 def test_simulate_refuses_in_a_sentence(call, arguments, reason):
     with pytest.raises(ValueError, match=reason):
         call(simulate_cli, *TRACE, *arguments)

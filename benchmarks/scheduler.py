@@ -47,7 +47,8 @@ def run(count: int, seed: int, **options: object) -> dict:
         steps += 1
     seconds = time.process_time() - start
     assert kv.free_count == kv.num_blocks
-    return {"steps": steps, "tokens": sum(request.num_computed_tokens for request in requests), "cpu_s": seconds, "us_per_step": 1e6 * seconds / steps}
+    tokens = sum(request.num_computed_tokens for request in requests)
+    return {"steps": steps, "tokens": tokens, "cpu_s": seconds, "us_per_step": 1e6 * seconds / steps}
 
 
 CASES = {"all features": {}, "full blocks only": {"share_partial_blocks": False},

@@ -42,6 +42,31 @@ COMMANDS = {
         "what a model's KV cache takes, and how many requests fit",
         "minipaged calc llama-2-13b --seq-len 4096 --requests 10 --memory 80GiB",
     ),
+    "simulate": Command(
+        "minipaged.sim.simulate_cli",
+        "replay a trace on a simulated GPU",
+        "minipaged simulate --model llama-3.1-8b --gpu a100-80g --trace azure-conv --first 2000",
+    ),
+    "sweep": Command(
+        "minipaged.sim.sweep_cli",
+        "simulate a grid of settings into one CSV",
+        "minipaged sweep --vary block_size=8,16,32 --trace poisson:n=200,rate=8 --out sweep.csv",
+    ),
+    "experiment": Command(
+        "minipaged.sim.experiment_cli",
+        "one of the field's known figures, published beside ours",
+        "minipaged experiment memory_waste",
+    ),
+    "kernels": Command(
+        "minipaged.kernels_cli",
+        "check the attention kernels on this machine, time them on a GPU",
+        "minipaged kernels --check",
+    ),
+    "race": Command(
+        "minipaged.race_cli",
+        "run a CUDA kernel on the CPU and find its faults",
+        "minipaged race my_kernel.cu",
+    ),
     "doctor": Command(
         "minipaged.doctor_cli", "what works on this machine, and how to mend the rest", "minipaged doctor"
     ),

@@ -7,6 +7,8 @@ asked, what there is, and what to do next. Chapter 03 meets the first two, chapt
 
 from __future__ import annotations
 
+from numbers import Integral
+
 
 class OutOfBlocks(MemoryError):
     """The pool has fewer free blocks than an operation needs. The refused operation changed nothing.
@@ -34,3 +36,10 @@ class ModelFormatError(ValueError):
 
 class TraceFormatError(ValueError):
     """A recorded workload or event log with a line that cannot be read. The message names the line."""
+
+
+def whole_number(name: str, value: object, least: int) -> int:
+    """An option as an int. Raises ValueError that names the option for anything else, True and 2.5 included."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} is {value!r:.40}; it must be a whole number of at least {least}")
+    return int(value)

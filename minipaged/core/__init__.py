@@ -7,7 +7,8 @@ from minipaged.core.invariants import InvariantError, check_invariants
 from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.plan import Admission, ScheduledRequest, StepPlan
 from minipaged.core.prefix_cache import PrefixCache
-from minipaged.core.request import FinishReason, Request, RequestStatus, SamplingParams
+from minipaged.core.request import FinishReason, Request, RequestStatus
+from minipaged.core.sampling_params import SamplingParams
 from minipaged.core.scheduler import ContinuousBatchingScheduler
 from minipaged.core.static_batching import StaticBatchingScheduler
 

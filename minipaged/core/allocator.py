@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from minipaged.core.events import EventLog
-from minipaged.errors import BlockError, OutOfBlocks
+from minipaged.errors import BlockError, OutOfBlocks, whole_number
 
 FREE_ORDERS = ("unhashed_first", "append")
 
@@ -28,12 +28,10 @@ class BlockAllocator:
 
     def __init__(self, num_blocks: int, block_size: int = 16, *, free_order: str = "unhashed_first",
                  events: EventLog | None = None) -> None:
-        if num_blocks < 1 or block_size < 1:
-            raise ValueError(f"a pool of {num_blocks} blocks of {block_size} tokens; both must be at least 1")
         if free_order not in FREE_ORDERS:
             raise ValueError(f"free_order is {free_order!r}; it must be one of {', '.join(FREE_ORDERS)}")
-        self.num_blocks = num_blocks
-        self.block_size = block_size
+        self.num_blocks = num_blocks = whole_number("num_blocks", num_blocks, 1)
+        self.block_size = whole_number("block_size", block_size, 1)
         self.free_order = free_order
         self.ref_count = [0] * num_blocks
         self.free_count = num_blocks  # blocks in the free queue

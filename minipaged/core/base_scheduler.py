@@ -9,7 +9,7 @@ from minipaged.core.events import EventLog
 from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.plan import StepPlan
 from minipaged.core.request import FinishReason, Request, RequestStatus
-from minipaged.errors import RequestError
+from minipaged.errors import RequestError, whole_number
 
 RUNNING, WAITING = RequestStatus.RUNNING, RequestStatus.WAITING
 
@@ -22,13 +22,10 @@ class BaseScheduler:
 
     def __init__(self, kv: KVCacheManager, *, max_num_seqs: int, max_num_batched_tokens: int,
                  max_model_len: int | None, eos_token_ids: Iterable[int], events: EventLog | None) -> None:
-        if max_num_seqs < 1 or max_num_batched_tokens < 1:
-            raise ValueError(f"max_num_seqs is {max_num_seqs} and max_num_batched_tokens {max_num_batched_tokens}; "
-                             "both must be at least 1")
         self.kv = kv
-        self.max_num_seqs = max_num_seqs
-        self.max_num_batched_tokens = max_num_batched_tokens
-        self.max_model_len = max_model_len
+        self.max_num_seqs = whole_number("max_num_seqs", max_num_seqs, 1)
+        self.max_num_batched_tokens = whole_number("max_num_batched_tokens", max_num_batched_tokens, 1)
+        self.max_model_len = None if max_model_len is None else whole_number("max_model_len", max_model_len, 2)
         self.eos_token_ids = frozenset(eos_token_ids)
         self.running: list[Request] = []
         self.waiting: deque[Request] = deque()
@@ -146,8 +143,13 @@ class BaseScheduler:
         if self._events is not None:
             self._events.step = self.step_index
         plan = self._plan = StepPlan(self.step_index, self.kv.block_size)
-        self._plan_step(plan)
-        self.kv.hand_over(plan)
+        try:
+            self._plan_step(plan)
+        except BaseException:
+            self.kv.moves.hand_over(plan)
+            self.cancel(plan)
+            raise
+        self.kv.moves.hand_over(plan)
         if self._events is not None:
             self._events.emit("step", scheduled={item.request_id: [item.start, len(item.token_ids)]
                                                  for item in plan.scheduled},

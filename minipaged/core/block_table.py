@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from minipaged.errors import BlockError
+from minipaged.errors import BlockError, whole_number
 
 
 class BlockTable:
@@ -19,9 +19,7 @@ class BlockTable:
     __slots__ = ("block_size", "blocks")
 
     def __init__(self, block_size: int = 16, blocks: Iterable[int] = ()) -> None:
-        if block_size < 1:
-            raise ValueError(f"block_size is {block_size}; it must be at least 1")
-        self.block_size = block_size
+        self.block_size = whole_number("block_size", block_size, 1)
         self.blocks = tuple(blocks)
 
     @property

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from minipaged.errors import TraceFormatError
+
 #: kind -> (what happened, the fields of its data)
 KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "pool": ("a pool was made", ("num_blocks", "block_size", "num_cpu_blocks", "free_order")),
@@ -27,7 +29,8 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "copy": ("copy-on-write: src was shared, dst is now the writer's", ("src", "dst", "request", "index")),
     "release": ("a table dropped a block that others still hold", ("block", "request", "ref_count")),
     "free": ("a block's count reached 0; it went back to the free queue", ("block", "request", "end", "cached")),
-    "publish": ("a block can be found by its contents", ("block", "key", "parent", "num_tokens", "tail")),
+    "publish": ("a block can be found by its contents; a tail replaces a shorter one",
+                ("block", "key", "parent", "num_tokens", "tail")),
     "withdraw": ("a block can no longer be found by this key", ("block", "key", "num_tokens", "reason")),
     "swap_out": ("a block is saved in the host pool", ("block", "host_block", "request", "copied")),
     "swap_in": ("a block is back from the host pool", ("block", "host_block", "request", "index", "copied")),
@@ -107,16 +110,23 @@ class EventLog:
 
     @classmethod
     def load(cls, path: str | Path) -> EventLog:
-        """Read a saved log. Errors: ValueError naming the file and what is wrong with it."""
+        """Read a saved log. Errors: TraceFormatError naming the file, the event and what is wrong with it."""
         log = cls()
         try:
-            for row in json.loads(Path(path).read_text(encoding="utf-8")):
-                time, step, kind = row.pop("time"), row.pop("step"), row.pop("kind")
-                if kind not in KINDS or time != len(log):
-                    raise ValueError(f"event {len(log)} has kind {kind!r} and time {time}")
-                log._events.append(Event(time, step, kind, row))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path} is not an event log: {error}") from None
+            rows = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise TraceFormatError(f"{path} is not an event log: it is not JSON ({error})") from None
+        if not isinstance(rows, list):
+            raise TraceFormatError(f"{path} is not an event log: it holds no list")
+        for time, row in enumerate(rows):
+            kind = row.get("kind") if isinstance(row, dict) else None
+            if not isinstance(kind, str) or kind not in KINDS or row.get("time") != time:
+                raise TraceFormatError(f"{path} is not an event log: event {time} is {row!r:.80}")
+            missing = {"step", *KINDS[kind][1]} - row.keys()
+            if missing:
+                raise TraceFormatError(f"{path} is not an event log: event {time}, {kind!r}, has no {min(missing)!r}")
+            data = {name: value for name, value in row.items() if name not in ("time", "step", "kind")}
+            log._events.append(Event(time, row["step"], kind, data))
         return log
 
 

@@ -10,12 +10,14 @@ from collections.abc import Iterable, Sequence
 
 from minipaged.core.allocator import BlockAllocator
 from minipaged.core.events import EventLog
+from minipaged.errors import whole_number
 
 
 class HostPool:
     """`num_blocks` host blocks, counted like device blocks; 0 means that nothing can be swapped."""
 
     def __init__(self, num_blocks: int, block_size: int, events: EventLog | None = None) -> None:
+        num_blocks = whole_number("num_cpu_blocks", num_blocks, 0)
         self.allocator = BlockAllocator(num_blocks, block_size, free_order="append") if num_blocks else None
         self._events = events
         self._host_of: dict[int, int] = {}  # device block -> its twin

@@ -68,16 +68,16 @@ def _cache(kv: KVCacheManager) -> Iterator[str]:
     cache, size = kv.prefix_cache, kv.block_size
     for block in range(kv.num_blocks):
         node, tail = cache.node_of[block], cache._tail_of[block]
-        most = size if node is not None else tail.lengths.bit_length() - 1 if tail is not None else 0
+        most = size if node is not None else len(tail.tokens) if tail is not None else 0
         if cache.covered[block] != most:
             yield f"keys: block {block} says {cache.covered[block]} tokens are covered; its keys cover {most}"
         if node is not None and (block not in node.blocks or node not in cache._nodes.get(node.key, ())):
             yield f"keys: block {block} has a key that does not lead back to it"
         if tail is not None:
             if tail.parent.tails.get(tail.tokens[0], {}).get(block) is not tail:
-                yield f"keys: block {block} has tail keys that do not lead back to it"
-            if len(tail.tokens) != tail.lengths.bit_length() - 1 or len(tail.tokens) >= size:
-                yield f"keys: block {block} has a tail of {len(tail.tokens)} tokens and lengths {tail.lengths:b}"
+                yield f"keys: block {block} has a tail that does not lead back to it"
+            if len(tail.tokens) >= size:
+                yield f"keys: block {block} has a tail of {len(tail.tokens)} tokens"
     children: Counter = Counter()
     for nodes in cache._nodes.values():
         for node in nodes:
@@ -87,7 +87,7 @@ def _cache(kv: KVCacheManager) -> Iterator[str]:
                     yield f"keys: contents {list(node.tokens)} name block {block}, which has other contents"
     known = [*cache._roots.values(), *(node for nodes in cache._nodes.values() for node in nodes)]
     for node in known:
-        if not (node.blocks or node.tails or node.num_children):
+        if not (node.blocks or node.tails or node.num_children) or not all(node.tails.values()):
             yield f"keys: contents {list(node.tokens)} are kept, though no block holds them"
         if node.num_children != children[id(node)]:
             yield (f"keys: contents {list(node.tokens)} count {node.num_children} children; there are "

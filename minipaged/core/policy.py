@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from minipaged.core.request import Request
+from minipaged.errors import whole_number
 
 
 class FCFS:
@@ -47,9 +48,7 @@ class RoundRobin(FCFS):
     """
 
     def __init__(self, quantum: int) -> None:
-        if quantum < 1:
-            raise ValueError(f"quantum is {quantum} steps; it must be at least 1")
-        self.quantum = quantum
+        self.quantum = whole_number("quantum", quantum, 1)
 
     def rotate(self, running: Sequence[Request], num_waiting: int, free_seats: int) -> list[Request]:
         expired = [request for request in running if request.steps_in_seat >= self.quantum]
@@ -58,9 +57,8 @@ class RoundRobin(FCFS):
 
 def make_policy(name: str, quantum: int) -> FCFS:
     """"fcfs", "round_robin" or "priority". Raises ValueError for another name."""
-    if name == "round_robin":
-        return RoundRobin(quantum)
-    return _choose("scheduling_policy", {"fcfs": FCFS, "priority": Priority, "round_robin": None}, name)()
+    policies = {"fcfs": FCFS, "priority": Priority, "round_robin": lambda: RoundRobin(quantum)}
+    return _choose("scheduling_policy", policies, name)()
 
 
 # ---- victims: each gets the running requests, oldest seat first ----
@@ -103,6 +101,6 @@ def _rank(request: Request | tuple) -> tuple:
 
 
 def _choose(what: str, table: dict, name: str):
-    if name not in table:
+    if not isinstance(name, str) or name not in table:
         raise ValueError(f"{what} is {name!r}; it must be one of {', '.join(table)}")
     return table[name]

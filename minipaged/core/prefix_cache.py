@@ -7,7 +7,8 @@ lookup walks down from the root, one block a step, in O(n).
 A hash alone is never trusted. Equal contents are one `Node`, and a hit must have the same parent *node* and
 the same tokens, so that even a hash with collisions (try `hash_fn=lambda parent, tokens: sum(tokens) % 256`)
 serves nobody else's memory. Beyond vLLM, a *partly* filled last block can be shared too: such a tail has
-fewer than block_size tokens, so its parent node and the tokens themselves are its key.
+fewer than block_size tokens, so its parent node and the tokens themselves are its key, and its first tokens
+serve whoever has the same ones.
 
 The cache holds no references. Blocks whose count is 0 keep their keys until the allocator hands them out
 again; the order of its free queue is the eviction order (least recently used first).
@@ -16,59 +17,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Hashable, Sequence
-from typing import NamedTuple
 
 from minipaged.core.block_hash import HashFn, root_key, sha256_key, show_key
 from minipaged.core.events import EventLog
+from minipaged.core.prefix_tree import NO_MATCH, Match, Node, Tail
 from minipaged.core.request import Request
-
-NO_TOKENS = array("q")
-
-
-class Node:
-    """Contents that some block holds (or held, while something deeper is still known).
-
-    `blocks`: the full blocks with these contents, first published first. `tails`: first token of a partly
-    filled next block -> {block: Tail}. `num_children`: nodes one block deeper.
-    """
-
-    __slots__ = ("key", "parent", "tokens", "blocks", "tails", "num_children")
-
-    def __init__(self, key: Hashable, parent: Node | None = None, tokens: array = NO_TOKENS) -> None:
-        self.key, self.parent, self.tokens = key, parent, tokens
-        self.blocks: dict[int, None] = {}
-        self.tails: dict[int, dict[int, Tail]] = {}
-        self.num_children = 0
-
-
-class Tail:
-    """The tail keys of one block: its first tokens, and the lengths at which a step ended in it (a bit each)."""
-
-    __slots__ = ("parent", "tokens", "lengths")
-
-    def __init__(self, parent: Node) -> None:
-        self.parent, self.tokens, self.lengths = parent, [], 0
-
-    def usable(self, rest: Sequence[int], limit: int) -> int:
-        """The longest published length of at most `limit` tokens that equals the start of `rest`."""
-        same = 0
-        for own, other in zip(self.tokens, rest[:limit]):
-            if own != other:
-                break
-            same += 1
-        return (self.lengths & ((2 << same) - 1)).bit_length() - 1 if self.lengths else 0
-
-
-class Match(NamedTuple):
-    """The result of a lookup: `nodes` and `blocks` of the full hits; `tail` is a partly used block or None."""
-
-    nodes: list[Node]
-    blocks: list[int]
-    tail: int | None
-    num_tokens: int
-
-
-NO_MATCH = Match([], [], None, 0)
 
 
 class PrefixCache:
@@ -201,11 +154,9 @@ class PrefixCache:
             tail = self._tail_of[block] = Tail(parent)
             parent.tails.setdefault(token_ids[start], {})[block] = tail
         tail.tokens += token_ids[start + len(tail.tokens):start + length]
-        tail.lengths |= 1 << length
         self.covered[block] = length
         if self._events is not None:
-            self._events.emit("publish", block=block, key=None, parent=show_key(parent.key), num_tokens=length,
-                              tail=True)
+            self._report_tail(block, tail)
 
     def withdraw(self, block: int, keep: int = 0, reason: str = "evict") -> None:
         """Forget every key of a block that covers more than its first `keep` tokens."""
@@ -220,17 +171,15 @@ class PrefixCache:
             self._cut_tail(block, tail, keep, reason)
 
     def _cut_tail(self, block: int, tail: Tail, keep: int, reason: str) -> None:
-        for length in range(len(tail.tokens), keep, -1):
-            if tail.lengths >> length & 1:
-                self._report(block, None, length, reason)
-        same_start = tail.parent.tails[tail.tokens[0]]
-        tail.lengths &= (2 << keep) - 1
-        if tail.lengths:
-            del tail.tokens[tail.lengths.bit_length() - 1:]
-            self.covered[block] = len(tail.tokens)
+        self._report(block, None, len(tail.tokens), reason)
+        self.covered[block] = keep
+        if keep:
+            del tail.tokens[keep:]
+            if self._events is not None:
+                self._report_tail(block, tail)
             return
-        self.covered[block] = 0
         self._tail_of[block] = None
+        same_start = tail.parent.tails[tail.tokens[0]]
         del same_start[block]
         if not same_start:
             del tail.parent.tails[tail.tokens[0]]
@@ -255,6 +204,10 @@ class PrefixCache:
                 del self._nodes[node.key]
             node.parent.num_children -= 1
             node = node.parent
+
+    def _report_tail(self, block: int, tail: Tail) -> None:
+        self._events.emit("publish", block=block, key=None, parent=show_key(tail.parent.key),
+                          num_tokens=len(tail.tokens), tail=True)
 
     def _report(self, block: int, key: Hashable, num_tokens: int, reason: str) -> None:
         if self._events is not None:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
-from math import isfinite
 from numbers import Real
 from operator import index
 
+from minipaged.core.sampling_params import SamplingParams
 from minipaged.errors import RequestError
 
 
@@ -36,61 +35,6 @@ class FinishReason(str, Enum):
     ABORT = "abort"  # the user gave it up
 
 
-@dataclass(frozen=True)
-class SamplingParams:
-    """How to choose tokens and when to stop. Names and defaults are vLLM's.
-
-    `temperature` below 1e-5 means greedy. `top_k` 0 or -1 means off. `stop` and `logprobs` are applied by
-    the engine; `core` reads only the limits and the stop tokens. Errors: RequestError naming the field.
-    """
-
-    n: int = 1
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
-    min_p: float = 0.0
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    repetition_penalty: float = 1.0
-    seed: int | None = None
-    max_tokens: int = 16
-    min_tokens: int = 0
-    stop: str | Sequence[str] = ()
-    stop_token_ids: Sequence[int] = ()
-    include_stop_str_in_output: bool = False
-    ignore_eos: bool = False
-    logprobs: int | None = None
-
-    def __post_init__(self) -> None:
-        def need(ok: bool, name: str, rule: str) -> None:
-            if not ok:
-                raise RequestError(f"{name} is {getattr(self, name)!r}; it must be {rule}")
-
-        for name in ("n", "max_tokens", "min_tokens", "top_k"):
-            need(isinstance(getattr(self, name), int), name, "an integer")
-        for name in ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty",
-                     "repetition_penalty"):
-            value = getattr(self, name)
-            need(isinstance(value, (int, float)) and isfinite(value), name, "a finite number")
-        need(self.n >= 1, "n", "at least 1")
-        need(self.temperature >= 0, "temperature", "at least 0 (0 is greedy)")
-        need(0 < self.top_p <= 1, "top_p", "above 0 and at most 1 (1 is off)")
-        need(self.top_k >= -1, "top_k", "at least -1 (0 and -1 are off)")
-        need(0 <= self.min_p <= 1, "min_p", "between 0 (off) and 1")
-        need(self.repetition_penalty > 0, "repetition_penalty", "above 0 (1 is off)")
-        need(self.max_tokens >= 1, "max_tokens", "at least 1")
-        need(0 <= self.min_tokens <= self.max_tokens, "min_tokens", f"between 0 and max_tokens {self.max_tokens}")
-        need(self.seed is None or isinstance(self.seed, int), "seed", "an integer or None")
-        need(self.logprobs is None or (isinstance(self.logprobs, int) and self.logprobs >= 0), "logprobs",
-             "an integer of at least 0, or None")
-        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
-        object.__setattr__(self, "stop", stop)
-        need(all(isinstance(text, str) and text for text in stop), "stop", "non-empty text or a list of it")
-        object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
-        need(all(isinstance(token, int) and token >= 0 for token in self.stop_token_ids), "stop_token_ids",
-             "a list of token ids of at least 0")
-
-
 class Request:
     """One prompt and its output so far.
 
@@ -111,6 +55,8 @@ class Request:
                  skip_reading_prefix_cache: bool = False) -> None:
         self.request_id = request_id
         try:
+            if isinstance(prompt_token_ids, (str, bytes)):
+                raise TypeError
             self.token_ids = [int(index(token)) for token in prompt_token_ids]
         except TypeError:
             raise RequestError(f"request {request_id}: a prompt is a list of integer token ids; got "
@@ -119,7 +65,7 @@ class Request:
             raise RequestError(f"request {request_id}: the prompt is empty; give at least 1 token")
         for token in (min(self.token_ids), max(self.token_ids)):
             if not 0 <= token < 2**63:
-                raise RequestError(f"request {request_id}: {token} is not a token id; ids start at 0")
+                raise RequestError(f"request {request_id}: {_short(token)} is not a token id; ids are 0 to 2^63 - 1")
         for name, rank in (("priority", priority), ("arrival", 0 if arrival is None else arrival)):
             if not isinstance(rank, Real) or rank != rank:
                 raise RequestError(f"request {request_id}: {name} is {rank!r}; it must be a number")

@@ -16,9 +16,9 @@ from minipaged.core.hit_rate import HitRate
 from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.plan import Admission, ScheduledRequest, StepPlan
 from minipaged.core.policy import choose_victim_rule, make_policy
-from minipaged.core.prefix_cache import Match
+from minipaged.core.prefix_tree import Match
 from minipaged.core.request import Request, RequestStatus, SamplingParams
-from minipaged.errors import RequestError
+from minipaged.errors import RequestError, whole_number
 
 RUNNING, WAITING, PAUSED, SWAPPED = (RequestStatus.RUNNING, RequestStatus.WAITING, RequestStatus.PAUSED,
                                      RequestStatus.SWAPPED)
@@ -44,8 +44,7 @@ class ContinuousBatchingScheduler(BaseScheduler):
             raise ValueError(f"preemption_mode is {preemption_mode!r}; it must be 'recompute' or 'swap'")
         if not 0 <= watermark < 1:
             raise ValueError(f"watermark is {watermark}; it must be at least 0 and below 1")
-        if long_prefill_token_threshold < 0:
-            raise ValueError(f"long_prefill_token_threshold is {long_prefill_token_threshold}; 0 means no limit")
+        whole_number("long_prefill_token_threshold", long_prefill_token_threshold, 0)
         self.enable_chunked_prefill = enable_chunked_prefill
         self.preemption_mode = preemption_mode
         self.hit_rate = HitRate()

@@ -11,7 +11,7 @@ from minipaged.core.base_scheduler import BaseScheduler
 from minipaged.core.events import EventLog
 from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.plan import Admission, ScheduledRequest, StepPlan
-from minipaged.core.prefix_cache import NO_MATCH
+from minipaged.core.prefix_tree import NO_MATCH
 from minipaged.core.request import Request, RequestStatus
 
 

@@ -26,20 +26,32 @@ SYSTEM_PROMPT = (
 from the story, so a prompt is ``SYSTEM_PROMPT + opening``."""
 
 DEMO_PROMPTS = (
-    "Once upon a time there was a shy little rabbit named Mia who lived near the river.",
-    "Title: Otto and the Broken Red Drum\n\nLong ago there lived a cheerful bear named Otto.",
-    "In a tiny house near the old mill lived a curious mouse named Poppy.",
-    "This is the story of Leo, a proud young fox from the forest.",
-    "Once upon a time, in a quiet house near the lake, there lived a patient turtle named Hugo.",
-    "Title: The Lost Golden Bell\n\nHana was a gentle little girl who lived beside the garden.",
-    "Have you heard about Finn? He was a clever otter who lived near the bridge.",
-    "Not so long ago there was a careful young hedgehog named Ruby who lived behind the barn.",
-    "Title: The Night of the Storm\n\nFar away, behind the hill, there lived a brave goat named Max.",
-    "Once upon a time there was a hungry little bear named Ben who lived near the forest.",
-    "Title: Clara Is Not Afraid\n\nIn a cosy house near the meadow lived a quiet lamb named Clara.",
-    "Not so long ago there lived a young sleepy owl named Theo. He lived near the old mill.",
+    "Once upon a time there was a shy little rabbit named Mia who lived near the river. Her best friend was "
+    "Ben, a hungry bear.\n\nOne windy morning Mia could not find",
+    "Long ago there lived a small cheerful dog named Otto. He lived beside the barn. Next door lived Nina, a "
+    "cat who was always careful.\n\nOn Sunday Nina showed Otto",
+    "In a tiny house near the old mill lived a curious mouse named Poppy. She had only one friend, a brave "
+    "frog named Max.\n\nOne night dark clouds",
+    "This is the story of Leo, a proud young fox from the forest. His best friend was Ivy, a gentle "
+    "duck.\n\nOne winter day Leo had nothing to eat",
+    "In a cosy house near the meadow lived a quiet lamb named Clara. Next door lived Tom, a goat who was always "
+    "brave.\n\nClara had a secret.",
+    "Once upon a time, in a quiet house near the lake, there lived a patient turtle named Hugo. His best friend "
+    "was Zoe, a clever otter.\n\nIn spring",
+    "Hana was a gentle little girl who lived beside the garden. She had only one friend, a proud donkey named "
+    "Jack.\n\nOne day a new neighbour",
+    "Have you heard about Finn? He was a clever otter who lived near the bridge. His best friend was Rosa, a "
+    "sleepy mole.\n\nOne summer there was a race",
+    "Not so long ago there was a careful young hedgehog named Ruby who lived behind the barn. Her best friend "
+    "was Noah, a curious beaver.\n\nOne morning Ruby found a baby bird",
+    "Far away, behind the hill, there lived a brave badger named Sam. He had only one friend, a shy squirrel "
+    "named Lily.\n\nIt was the birthday of Lily",
+    "Once upon a time there lived a young sleepy owl named Theo. He lived near the village. Next door lived "
+    "Mei, a monkey who was always hungry.\n\nOn Monday Mei did not come",
+    "Long ago there was a cheerful penguin named Ella who lived near the lake. Her best friend was Pip, a "
+    "patient pig.\n\nOne quiet night Ella and Pip",
 )
-"""Twelve ways to begin, each in the style of the training text and each with another hero."""
+"""Twelve ways to begin, each in the style of the training text, each with another hero and another plot."""
 
 GIRLS = "Mia Lily Anna Rosa Nina Ruby Ella Zoe Clara Mei Amina Daisy Hana Lucy Poppy Ivy".split()
 BOYS = "Tom Max Leo Ben Sam Finn Oscar Hugo Milo Otto Ravi Jack Theo Kai Noah Pip".split()

@@ -9,6 +9,7 @@ in the same step. How the reading is done is the business of a backend:
   and the query heads that share a KV head become rows of one matrix. (Letting torch repeat the KV heads,
   `enable_gqa`, took 9 to 16 times as long on a CPU in bfloat16.)
 - "cpp": single tokens walk the pages in C++, see page_walk.py.
+- "triton" and "cuda": the kernels of chapters 12 and 13, interpreted or on the CPU where there is no GPU.
 
 Positions at or past the context length are never read: what an unwritten slot holds, even NaN, can't show.
 """
@@ -260,8 +261,17 @@ def _page_walk() -> TorchBackend:
     return PageWalkBackend()
 
 
+def _kernel_backend(name: str):
+    """The project's own kernels; imported only where somebody asks for them."""
+    from minipaged.runtime.kernel_backends import KernelBackend
+
+    return KernelBackend(name)
+
+
 #: name -> a function that makes the backend; others may add theirs
-BACKENDS: dict[str, Callable[[], object]] = {"reference": ReferenceBackend, "torch": TorchBackend, "cpp": _page_walk}
+BACKENDS: dict[str, Callable[[], object]] = {
+    "reference": ReferenceBackend, "torch": TorchBackend, "cpp": _page_walk,
+    "triton": lambda: _kernel_backend("triton"), "cuda": lambda: _kernel_backend("cuda")}
 
 
 def make_backend(name: str = "auto", device: torch.device | str = "cpu"):

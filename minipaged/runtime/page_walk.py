@@ -49,9 +49,9 @@ def library() -> ctypes.CDLL:
     if cxx is None:
         raise ValueError("attention_backend 'cpp' needs a C++ compiler (g++ or clang++), and there is none here; use "
                          "'torch'")
-    key = "\n".join([SOURCE.read_text(encoding="utf-8"), cxx, *FLAGS, _version(cxx), _processor()])
-    path = cache_folder() / f"page_walk-{hashlib.sha256(key.encode()).hexdigest()[:16]}.so"
     try:
+        key = "\n".join([SOURCE.read_text(encoding="utf-8"), cxx, *FLAGS, _version(cxx), _processor()])
+        path = cache_folder() / f"page_walk-{hashlib.sha256(key.encode()).hexdigest()[:16]}.so"
         if not path.is_file():
             _compile(cxx, path)
         return ctypes.CDLL(str(path))

@@ -37,7 +37,7 @@ def block_states(events: Iterable[Event], until: int | None = None) -> list[Bloc
     Errors: ValueError if the log does not begin with the making of a pool.
     """
     holders: list[list[str]] | None = None
-    keys: list[set[int]] = []  # for each block: the lengths, in tokens, under which it can be found
+    keys: list[set[bool]] = []  # for each block: is it found as a full block (False), by its first tokens (True)
     for event in events:
         if until is not None and event.time > until:
             break
@@ -52,9 +52,9 @@ def block_states(events: Iterable[Event], until: int | None = None) -> list[Bloc
         elif event.kind in ("release", "free"):
             holders[event.block].remove(event.request)
         elif event.kind == "publish":
-            keys[event.block].add(event.num_tokens)
+            keys[event.block].add(event.tail)
         elif event.kind == "withdraw":
-            keys[event.block].discard(event.num_tokens)
+            keys[event.block].discard(event.key is None)
     if holders is None:
         raise ValueError("the log is empty; it must begin with 'pool' to know the blocks")
     return [BlockState(block, tuple(names), bool(known))

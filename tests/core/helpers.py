@@ -126,7 +126,7 @@ def admit(kv: KVCacheManager, one: Request) -> tuple[int, list[int]] | None:
 
 def done(kv: KVCacheManager, *requests: Request) -> None:
     """A step in which all tokens of these requests were computed is over."""
-    kv.hand_over(StepPlan(0, kv.block_size))
+    kv.moves.hand_over(StepPlan(0, kv.block_size))
     for one in requests:
         one.num_computed_tokens = one.num_tokens
     kv.commit(requests)
@@ -139,7 +139,7 @@ def append(kv: KVCacheManager, one: Request, tokens: Sequence[int]) -> StepPlan:
     one.token_ids += tokens
     assert kv.grow(one, start, one.num_tokens) is not None
     plan = StepPlan(0, kv.block_size)
-    kv.hand_over(plan)
+    kv.moves.hand_over(plan)
     one.num_computed_tokens = one.num_tokens
     kv.commit([one])
     check_invariants(kv)
@@ -159,7 +159,7 @@ class Rebuilt:
         self.ref_count: list[int] = []
         self.free: list[int] = []
         self.tables: dict[str, list[int]] = {}
-        self.keys: dict[int, set[int]] = {}
+        self.keys: dict[int, dict[bool, int]] = {}  # block -> is it a tail -> tokens covered
         self.running: list[str] = []
         self.waiting: list[str] = []
         self.host_free = 0
@@ -199,10 +199,10 @@ class Rebuilt:
         self.free.insert(0 if event.end == "front" else len(self.free), event.block)
 
     def _publish(self, event: Event) -> None:
-        self.keys.setdefault(event.block, set()).add(event.num_tokens)
+        self.keys.setdefault(event.block, {})[event.tail] = event.num_tokens  # a tail replaces a shorter one
 
     def _withdraw(self, event: Event) -> None:
-        self.keys[event.block].remove(event.num_tokens)
+        assert self.keys[event.block].pop(event.key is None) == event.num_tokens, str(event)
         if not self.keys[event.block]:
             del self.keys[event.block]
 
@@ -291,4 +291,4 @@ class Rebuilt:
         assert self.tables == tables(scheduler)
         assert (self.running, self.waiting) == queues(scheduler)
         assert self.host_free == kv.host.free_count
-        assert [max(self.keys.get(block, {0})) for block in range(kv.num_blocks)] == kv.prefix_cache.covered
+        assert [max(self.keys.get(block, {0: 0}).values()) for block in range(kv.num_blocks)] == kv.prefix_cache.covered

@@ -50,7 +50,7 @@ def test_an_entry_that_is_not_there_raises_and_says_how_many_are(logical: int) -
 
 
 def test_block_size_below_one_is_refused() -> None:
-    with pytest.raises(ValueError, match="block_size is 0; it must be at least 1"):
+    with pytest.raises(ValueError, match="block_size is 0; it must be a whole number of at least 1"):
         BlockTable(0)
     assert BlockTable(1, [4, 6]).slot(1) == 6
 

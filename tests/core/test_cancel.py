@@ -143,3 +143,26 @@ def test_every_third_step_fails_and_all_get_their_tokens(options: dict) -> None:
         check_invariants(scheduler)
         play(scheduler, 2, run=executor.run)
     finish_all(scheduler, *requests, executor=executor)
+
+
+@pytest.mark.parametrize("broken", [KeyboardInterrupt, RuntimeError])
+def test_a_plan_that_breaks_while_it_is_made_leaves_nothing_behind(monkeypatch, broken: type) -> None:
+    """Ctrl-C, or a fault, after two of three requests are planned: all go on as if the step had not begun."""
+    scheduler = make(20)
+    executor = ShadowExecutor(scheduler)
+    requests = [add(scheduler, name, range(start, start + 6), max_tokens=4) for start, name in enumerate("abc")]
+    calls, admit = [], scheduler.kv.admit
+
+    def third_breaks(*arguments):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise broken
+        return admit(*arguments)
+
+    monkeypatch.setattr(scheduler.kv, "admit", third_breaks)
+    with pytest.raises(broken):
+        scheduler.step(executor.run)
+    check_invariants(scheduler)
+    assert [request.status.value for request in requests] == ["waiting"] * 3
+    assert scheduler.kv.free_count == 20
+    finish_all(scheduler, *requests, executor=executor)

@@ -20,6 +20,7 @@ from minipaged.core import (
     StaticBatchingScheduler,
     StepPlan,
 )
+from minipaged.errors import RequestError
 
 LIMITS = {"max_num_seqs": 64, "max_num_batched_tokens": 2048, "max_model_len": None, "eos_token_ids": (),
           "events": None}
@@ -53,6 +54,21 @@ def test_sampling_defaults_are_those_of_vllm() -> None:
         "frequency_penalty": 0.0, "repetition_penalty": 1.0, "seed": None, "max_tokens": 16, "min_tokens": 0,
         "stop": (), "stop_token_ids": (), "include_stop_str_in_output": False, "ignore_eos": False,
         "logprobs": None}
+
+
+@pytest.mark.parametrize("name, inside, outside", [
+    ("n", [1, 9], [0, -1]), ("max_tokens", [1], [0, -1]), ("min_tokens", [0, 16], [-1, 17]),
+    ("top_k", [-1, 0, 1], [-2]),
+    ("temperature", [0, 0.5, 9], [-0.01]), ("top_p", [0.01, 1], [0, -0.5, 1.01]),
+    ("min_p", [0, 0.5, 1], [-0.01, 1.01]),
+    ("repetition_penalty", [0.01, 3], [0, -0.5]), ("logprobs", [None, 0, 5], [-1]), ("seed", [None, 0, -5], [0.5]),
+    ("stop_token_ids", [[], [0, 7]], [[-1], [3, -1], [1.5]])])
+def test_sampling_limits_on_both_sides(name: str, inside: list, outside: list) -> None:
+    for value in inside:
+        SamplingParams(**{name: value})
+    for value in outside:
+        with pytest.raises(RequestError, match=name):
+            SamplingParams(**{name: value})
 
 
 def test_a_new_request_has_done_nothing() -> None:

@@ -36,7 +36,7 @@ def scene() -> ContinuousBatchingScheduler:
     c.status = RequestStatus.SWAPPED
     scheduler.running.remove(c)
     scheduler.waiting.append(c)
-    kv.hand_over(ShadowPlan())
+    kv.moves.hand_over(ShadowPlan())
     scheduler.add_request(Request("d", [1, 2]))
     return scheduler
 
@@ -119,19 +119,20 @@ BREAKS: dict[str, tuple[Callable, list[str]]] = {
         "keys: contents [7, 7, 7, 7] count 1 children; there are 0"]),
     "contents that nobody needs": (lambda s: s.kv.prefix_cache.root("x"), [
         "keys: contents [] are kept, though no block holds them"]),
+    "a place for tails without any": (lambda s: node(s, 0).tails.update({8: {}}), [
+        "keys: contents [1, 2, 3, 4] are kept, though no block holds them"]),
     "a tail that nobody can find": (lambda s: node(s, 0).tails.clear(), [
-        "keys: block 1 has tail keys that do not lead back to it",
-        "keys: block 2 has tail keys that do not lead back to it"]),
+        "keys: block 1 has a tail that does not lead back to it",
+        "keys: block 2 has a tail that does not lead back to it"]),
     "a tail with too few tokens": (lambda s: tail(s, 1).tokens.pop(), [
-        "keys: block 1 has a tail of 1 tokens and lengths 100"]),
+        "keys: block 1 says 2 tokens are covered; its keys cover 1"]),
     "a tail as long as a block": (lambda s: (
-        tail(s, 1).tokens.extend([1, 1]), setattr(tail(s, 1), "lengths", 20),
-        attribute("kv.prefix_cache.covered.1", 4)(s)), [
-        "keys: block 1 has a tail of 4 tokens and lengths 10100"]),
+        tail(s, 1).tokens.extend([1, 1]), attribute("kv.prefix_cache.covered.1", 4)(s)), [
+        "keys: block 1 has a tail of 4 tokens"]),
     "a tail of a block that does not have it": (lambda s: node(s, 0).tails.update({1: {5: tail(s, 1)}}), [
         "keys: a tail of 2 tokens names block 5, which does not have it"]),
     "a tail under another parent": (lambda s: setattr(tail(s, 1), "parent", node(s, 3)), [
-        "keys: block 1 has tail keys that do not lead back to it",
+        "keys: block 1 has a tail that does not lead back to it",
         "keys: a tail of 2 tokens names block 1, which does not have it"]),
     "too few seats": (attribute("max_num_seqs", 1), [
         "seats: 2 requests run; there are 1 seats"]),

@@ -73,7 +73,7 @@ def test_a_shared_tail_takes_one_block_held_or_free(held: bool) -> None:
     assert kv.admit(two, match, 1) == ((1,) if held else (0,))
     assert before - kv.free_count == 1
     plan = StepPlan(0, 4)
-    kv.hand_over(plan)
+    kv.moves.hand_over(plan)
     assert plan.copies == ([(0, 1)] if held else [])
 
 
@@ -95,7 +95,7 @@ def test_growing_copies_every_shared_block_that_is_written() -> None:
     kv.fork(one, child)
     assert kv.grow(child, 5, 13) == (0, 3, 4, 5)
     plan = StepPlan(0, 4)
-    kv.hand_over(plan)
+    kv.moves.hand_over(plan)
     assert plan.copies == [(1, 3), (2, 4)]
     assert kv.allocator.ref_count[:6] == [2, 1, 1, 1, 1, 1]
 
@@ -108,7 +108,7 @@ def test_hand_over_gives_each_move_to_one_plan() -> None:
     kv.fork(one, child)
     assert append(kv, child, [1]).copies == [(0, 1)]
     plan = StepPlan(1, 4)
-    kv.hand_over(plan)
+    kv.moves.hand_over(plan)
     assert plan.is_empty
 
 

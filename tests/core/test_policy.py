@@ -1,13 +1,14 @@
 """Policies: who is next, who waits how long, who gives way; all orders are total and deterministic."""
 from __future__ import annotations
 
+from itertools import groupby
 from math import ceil
 
 import pytest
 
 from minipaged.core import EventLog
 
-from .helpers import add, finish_all, make, play, queues, tables
+from .helpers import add, finish_all, make, play, queues, request, tables
 from .shadow import ShadowExecutor
 
 # ---- round-robin ----
@@ -157,3 +158,54 @@ def test_a_step_that_preempts_admits_nobody() -> None:
     plan = play(scheduler)[0]  # b gives way and leaves room for c, which still waits
     assert (plan.preempted, plan.admitted, plan.num_scheduled_tokens) == (["b"], [], {"a": 1})
     assert scheduler.kv.free_count == 1
+
+
+# ---- a victim that this very plan had scheduled ----
+
+def test_what_an_unscheduled_victim_would_have_filled_is_withdrawn() -> None:
+    log = EventLog()
+    scheduler = make(7, scheduling_policy="priority", long_prefill_token_threshold=8, events=log)
+    executor = ShadowExecutor(scheduler)
+    a = add(scheduler, "a", range(28), priority=1)
+    play(scheduler, run=executor.run)
+    b = add(scheduler, "b", 4, priority=0)
+    play(scheduler, run=executor.run)
+    assert tables(scheduler) == {"a": [0, 1, 2, 3], "b": [4]}
+    plan = scheduler.schedule()  # a's third chunk takes blocks 5 and 6; then b needs one
+    assert plan.preempted == ["a"] and plan.num_scheduled_tokens == {"b": 1}
+    assert tables(scheduler) == {"b": [4, 6]}
+    assert [event.block for event in log.select("withdraw", reason="cancel")] == [5, 6]
+    assert [event.data for event in log.select("preempt")] == [
+        {"request": "a", "mode": "recompute", "num_computed_tokens": 16, "unscheduled": 8}]
+    assert scheduler.kv.match(request("x", range(28))).num_tokens == 16
+    scheduler.commit(plan, executor.run(plan))
+    finish_all(scheduler, a, b, executor=executor)
+
+
+@pytest.mark.parametrize("mode", [{}, {"preemption_mode": "swap", "num_cpu_blocks": 8}], ids=str)
+def test_only_the_copies_of_an_unscheduled_victim_are_dropped(mode: dict) -> None:
+    scheduler = make(7, scheduling_policy="priority", **mode)
+    executor = ShadowExecutor(scheduler)
+    for name, count, priority in (("q", 4, 1), ("p", 5, 5), ("b", 4, 0)):
+        add(scheduler, name, count, max_tokens=9, priority=priority)
+        play(scheduler, run=executor.run)
+    scheduler.fork("q", "qc"), scheduler.fork("p", "pc")
+    assert tables(scheduler) == {"q": [0, 1], "p": [2, 3], "b": [4], "qc": [0, 1], "pc": [2, 3]}
+    plan = scheduler.schedule()  # q copies 1 to 5, p copies 3 to 6, then b needs a block: p gives way
+    assert plan.preempted == ["p"] and plan.copies == [(1, 5)] and plan.swap_outs == []
+    assert tables(scheduler) == {"q": [0, 5], "b": [4, 6], "qc": [0, 1], "pc": [2, 3]}
+    scheduler.commit(plan, executor.run(plan))
+    while scheduler.has_unfinished:
+        play(scheduler, run=executor.run)
+
+
+def test_round_robin_counts_the_steps_of_a_resumed_request_once_it_has_a_token() -> None:
+    scheduler = make(4, max_num_seqs=1, scheduling_policy="round_robin", quantum=2, enable_prefix_caching=False)
+    add(scheduler, "a", 9, max_tokens=4)
+    play(scheduler, 2)
+    add(scheduler, "b", 6, max_tokens=30)
+    add(scheduler, "c", 1, max_tokens=30)
+    order = [next(iter(plan.num_scheduled_tokens)) for plan in play(scheduler, 14)]
+    preempted = scheduler.requests["b"].num_preemptions + scheduler.requests["c"].num_preemptions
+    assert preempted >= 1
+    assert max(len(list(group)) for _, group in groupby(order)) == 2, order

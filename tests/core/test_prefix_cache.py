@@ -28,8 +28,9 @@ def test_a_tail_is_published_by_commit_not_by_the_plan() -> None:
 
 @pytest.mark.parametrize(("tokens", "result"), [
     (range(7), ([0], 1, 6)),  # the tail covers 2 tokens, 1 is left
-    (range(6), ([0], None, 4)),  # 2 tokens would leave nothing
-    ([0, 1, 2, 3, 4, 9, 9], ([0], None, 4)),  # the second token of the tail differs
+    (range(6), ([0], 1, 5)),  # 2 tokens would leave nothing
+    ([0, 1, 2, 3, 4, 9, 9], ([0], 1, 5)),  # the second token of the tail differs
+    ([0, 1, 2, 3, 9, 5, 9], ([0], None, 4)),  # the first one does
     ([0, 1, 2, 9, 4, 5, 6], ([], None, 0)),  # another parent
     ([9], ([], None, 0)),
 ])
@@ -39,15 +40,15 @@ def test_a_tail_is_found_under_its_parent_token_by_token(tokens, result: tuple) 
     assert found(kv, tokens) == result
 
 
-def test_a_tail_can_be_found_at_every_length_at_which_a_step_ended() -> None:
+def test_a_tail_grows_and_serves_whoever_starts_with_the_same_tokens() -> None:
     kv = KVCacheManager(8, 8)
     one = Request("a", [0, 1])
     admit(kv, one)
     append(kv, one, [2, 3])
-    append(kv, one, [4])  # keys of 2, 4 and 5 tokens
+    append(kv, one, [4])
     lengths = [found(kv, [*range(count), 99, 98])[2] for count in range(1, 7)]
-    assert lengths == [0, 2, 2, 4, 5, 2 + 3]
-    assert found(kv, [0, 1, 2, 3])[1:] == (0, 2)  # one token must be left: the key of 4 is too long
+    assert lengths == [1, 2, 3, 4, 5, 5]
+    assert found(kv, [0, 1, 2, 3])[1:] == (0, 3)  # one token must be left
     assert kv.prefix_cache.covered[0] == 5
 
 
@@ -81,6 +82,12 @@ def test_a_block_that_this_step_fills_is_shared_whole_but_not_in_part() -> None:
     assert plan.num_scheduled_tokens == {"a": 8, "b": 4} and plan.copies == []
     scheduler.cancel(plan)
     finish_all(scheduler, a, b)
+
+
+def test_blocks_of_two_tokens_can_be_used_by_half() -> None:
+    kv = KVCacheManager(8, 2)
+    admit(kv, Request("a", range(4)))
+    assert found(kv, range(4)) == ([0], 1, 3) and found(kv, range(2)) == ([], 0, 1)
 
 
 def test_blocks_of_one_token_have_no_tail() -> None:
@@ -218,6 +225,11 @@ def test_keys_are_computed_once_for_a_request() -> None:
     admit(kv, one)
     append(kv, one, [7] * 4)
     assert calls == [(0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11), (12, 13, 14, 15), (7, 7, 7, 7)]
+    child = one.fork("c")
+    kv.fork(one, child)
+    append(kv, child, [8] * 4)
+    append(kv, one, [9] * 4)  # parent and child go apart
+    assert calls[5:] == [(8, 8, 8, 8), (9, 9, 9, 9)]
 
 
 def test_show_key_and_encode() -> None:

@@ -54,6 +54,7 @@ class Walker:
         self.documents = [[self.random.randrange(config.vocab_size) for _ in range(self.longest)]
                           for _ in range(2)]
         self.load = self.random.choice((3, 6, 10))  # requests that are kept in flight
+        self.forks = self.random.choice((0.02, 0.1, 0.3))  # before so many operations somebody is forked
         self.num_names = 0
 
     def name(self) -> str:
@@ -67,7 +68,7 @@ class Walker:
         live = self.world.live
         return self.random.choice(live) if live and self.random.random() < 0.95 else "nobody"
 
-    def add(self) -> None:
+    def add(self, name: str | None = None) -> None:
         random, config = self.random, self.world.config
         prompt = list(random.choice(self.documents))
         if random.random() < 0.8:
@@ -80,7 +81,7 @@ class Walker:
             self.documents[random.randrange(2)] = self.conversation() or prompt
         max_tokens = random.choice((1, 6, 12, 30))
         self.world.add(
-            self.name(), prompt,
+            name or self.name(), prompt,
             SamplingParams(max_tokens=max_tokens, seed=random.randrange(3), ignore_eos=random.random() < 0.9,
                            min_tokens=random.choice((0, 0, max_tokens // 2)),
                            stop_token_ids=[1] if random.random() < 0.1 else []),
@@ -96,21 +97,22 @@ class Walker:
         """What may happen while a step is running."""
         random = self.random
         for _ in range(random.choice((0, 1, 1, 5))):
+            name = self.some()
             if random.random() < 0.6:
-                self.world.end(self.some())
-            else:
-                self.add()
+                self.world.end(name)
+            if random.random() < 0.5:
+                self.add(name if random.random() < 0.3 else None)
 
     def operation(self) -> None:
         """One operation, most often a step."""
         random, world = self.random, self.world
         while len(world.live) < self.load and random.random() < 0.7:
             self.add()
-        kind = random.random()
-        if kind < 0.80:
-            world.step(self.meanwhile if random.random() < 0.05 else None)
-        elif kind < 0.88 and not world.is_static:
+        if random.random() < self.forks and not world.is_static:
             world.fork(self.some(), self.name(), random.randrange(3), random.choice((1, 12, 30, 30)))
+        kind = random.random()
+        if kind < 0.88:
+            world.step(self.meanwhile if random.random() < 0.05 else None)
         elif kind < 0.91:
             world.end(self.some(), random.choice((FinishReason.ABORT, FinishReason.STOP)))
             world.check()

@@ -15,7 +15,7 @@ def swapping(num_blocks: int = 4, num_cpu_blocks: int = 8, **options):
 
 def moves(kv: KVCacheManager) -> StepPlan:
     plan = StepPlan(0, kv.block_size)
-    kv.hand_over(plan)
+    kv.moves.hand_over(plan)
     return plan
 
 
@@ -309,3 +309,32 @@ def test_the_same_token_for_all() -> None:
     while scheduler.has_unfinished:
         play(scheduler, run=answer)
     idle(scheduler)
+
+
+def test_cancel_leaves_alone_whoever_was_swapped_out_before() -> None:
+    scheduler, executor, a, b, _ = two_in_four()
+    scheduler.cancel(scheduler.schedule())
+    check_invariants(scheduler)
+    assert (b.status, b.num_computed_tokens, scheduler.kv.host.free_count) == (RequestStatus.SWAPPED, 8, 6)
+    finish_all(scheduler, a, b, executor=executor)
+
+
+def test_a_restore_that_did_not_happen_makes_no_twin() -> None:
+    kv = KVCacheManager(4, 4, num_cpu_blocks=4)
+    parent = request("p", 4)
+    admit(kv, parent)
+    child = parent.fork("c")
+    kv.fork(parent, child)
+    assert kv.swap_out(parent) and kv.swap_out(child)
+    moves(kv), kv.commit([])
+    filler = request("f", 16)
+    admit(kv, filler)
+    kv.free(filler)
+    assert kv.swap_in(parent, 0) is not None
+    plan = moves(kv)
+    assert [host for host, _ in plan.swap_ins] == [0]
+    kv.cancel(plan)
+    kv.free(parent)
+    assert kv.host.device_of(0) is None and kv.host.allocator.ref_count[0] == 1
+    assert kv.swap_in(child, 0) is not None
+    assert [host for host, _ in moves(kv).swap_ins] == [0]  # restored, not taken over

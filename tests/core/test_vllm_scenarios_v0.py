@@ -17,7 +17,7 @@ from .helpers import add, admit, append, done, make, play, queues, request, tabl
 
 def moves(kv: KVCacheManager) -> StepPlan:
     plan = StepPlan(0, kv.block_size)
-    kv.hand_over(plan)
+    kv.moves.hand_over(plan)
     return plan
 
 

@@ -176,7 +176,7 @@ class World:
     def failing_step(self, random: Random, meanwhile=None) -> None:
         """A step whose run raises part of the way; the others must go on as if it had not been planned."""
         self.log.append("the next step fails")
-        before = {name: request.num_computed_tokens for name, request in self.scheduler.requests.items()}
+        before = {request: request.num_computed_tokens for request in self.scheduler.requests.values()}
         plan = None
 
         def run(given):
@@ -198,8 +198,8 @@ class World:
         copied = {block for _, block in plan.copies}
         for item in plan.scheduled:
             request = self.scheduler.requests.get(item.request_id)
-            if request is not None and item.request_id not in touched and copied.isdisjoint(item.block_table):
-                assert request.num_computed_tokens == before[item.request_id], f"{request} lost its place"
+            if request in before and item.request_id not in touched and copied.isdisjoint(item.block_table):
+                assert request.num_computed_tokens == before[request], f"{request} lost its place"
         self.check()
 
     def incomplete_step(self) -> None:

@@ -25,7 +25,7 @@ BAD = {
     "empty text": ("", "empty"),
     "no tokens": ({"prompt_token_ids": []}, "empty"),
     "id past the vocabulary": ([1, 300], "token id 300.*0 to 299"),
-    "negative id": ([-1, 2], "ids start at 0"),
+    "negative id": ([-1, 2], "ids are 0 to"),
     "huge id": ([2 ** 70], "not a token id"),
     "not integers": ({"prompt_token_ids": [1.5]}, "integer"),
     "nothing": (None, "integer token ids"),
@@ -215,7 +215,7 @@ def test_generate_gives_up_its_prompts_when_a_step_fails(folder, solo):
 # ---- options of LLM ----
 
 @pytest.mark.parametrize(("options", "message"), [
-    (dict(num_blocks=0), "0 blocks"),
+    (dict(num_blocks=0), "num_blocks is 0"),
     (dict(block_size=0), "block_size is 0|0 tokens"),
     (dict(kv_memory="1KiB", num_blocks=None), "one block of 4 tokens takes"),
     (dict(kv_memory="64MiB"), "give one of them"),

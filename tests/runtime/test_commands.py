@@ -65,7 +65,7 @@ def test_generate_reads_a_file_and_standard_input(story_model, capsys, tmp_path,
     ([""], "empty"),
     (["x", "--temperature", "-1"], "temperature is -1"),
     (["x", "--max-tokens", "0"], "max_tokens is 0"),
-    (["x", "--num-blocks", "0"], "0 blocks"),
+    (["x", "--num-blocks", "0"], "num_blocks is 0"),
     (["x" * 2000], "takes 1024"),
 ])
 def test_generate_explains_mistakes(story_model, capsys, arguments, message):

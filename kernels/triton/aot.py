@@ -1,0 +1,137 @@
+"""Compile every Triton kernel to a cubin with no GPU, and read what the compiler used. Chapter 12.
+
+``python -m minipaged.kernels.triton.aot [--few] sm_80 sm_90`` prints one JSON line a kernel: registers, stack (spills),
+shared memory, tensor-core instructions, asynchronous copies. It needs a process of its own: Triton compiles
+or interprets, for the whole process (see runtime.py).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+POINTERS_32 = {"block_tables", "context_lens", "seq_lens", "query_start_loc"}
+POINTERS_64 = {"slot_mapping", "sources", "targets"}
+POINTERS_FLOAT = {"partial_out", "partial_lse"}
+SCALARS = {"num_blocks", "window", "num_heads", "elements"}
+ARCHS = ("sm_80", "sm_90")
+
+
+def cases() -> list[tuple[str, Any, str, dict[str, Any]]]:
+    """``(name, kernel, dtype, constants)`` of everything that a serving engine launches."""
+    from . import _keys_per_tile, _power_of_2, prefill_rows
+    from .cache import copy_blocks_kernel, reshape_and_cache_kernel
+    from .decode import combine_kernel, paged_decode_kernel
+    from .prefill import paged_prefill_kernel
+
+    found: list[tuple[str, Any, str, dict[str, Any]]] = []
+    sizes = {"bf16": 2, "fp16": 2, "fp32": 4}
+    for dtype, head_dim, group in (
+        ("bf16", 128, 4), ("fp16", 128, 8), ("bf16", 128, 1), ("bf16", 80, 3), ("bf16", 192, 6), ("fp16", 64, 1),
+        ("fp32", 64, 4), ("fp32", 128, 1),
+    ):  # fmt: skip
+        pad = max(16, _power_of_2(head_dim))
+        common = dict(HEAD_DIM=head_dim, HEAD_PAD=pad, BLOCK_SIZE=16, TILE=_keys_per_tile(pad, sizes[dtype], False),
+                      UPCAST=False, GROUP=group)  # fmt: skip
+        label = f"{dtype} D{head_dim} G{group}"
+        for splits in (1, 8):
+            decode = dict(common, GROUP_PAD=max(16, _power_of_2(group)), SPLITS=splits)
+            found.append((f"paged_decode {label} splits {splits}", paged_decode_kernel, dtype, decode))
+        rows = prefill_rows(group, sizes[dtype], 512)
+        found.append(
+            (
+                f"paged_prefill {label}",
+                paged_prefill_kernel,
+                dtype,
+                dict(common, ROWS=rows, QUERIES=rows // group),
+            )
+        )
+    found.append(
+        ("combine D128", combine_kernel, "bf16", dict(HEAD_DIM=128, HEAD_PAD=128, SPLITS=8, SPLITS_PAD=8))
+    )
+    found.append(("reshape_and_cache", reshape_and_cache_kernel, "bf16",
+                  dict(BLOCK_SIZE=16, NUM_KV_HEADS=8, HEAD_DIM=128, TOTAL_PAD=1024)))  # fmt: skip
+    found.append(("copy_blocks", copy_blocks_kernel, "i16", dict(CHUNK=4096)))
+    return found
+
+
+def compile_case(name: str, kernel: Any, dtype: str, constants: dict[str, Any], arch: str) -> dict[str, Any]:
+    """Compile one case for one target and report its resources."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    signature, aligned = {}, {}
+    for position, argument in enumerate(kernel.arg_names):
+        if argument in constants:
+            signature[argument] = "constexpr"
+        elif argument in POINTERS_32:
+            signature[argument] = "*i32"
+        elif argument in POINTERS_64:
+            signature[argument] = "*i64"
+        elif argument in POINTERS_FLOAT:
+            signature[argument] = "*fp32"
+        elif argument == "scale_log2e":
+            signature[argument] = "fp32"
+        elif argument in SCALARS or "stride" in argument:
+            signature[argument] = "i32"
+        else:
+            signature[argument] = f"*{dtype}"
+        # What the launcher finds out by itself: pointers and strides that are multiples of 16.
+        if signature[argument].startswith("*") or ("stride" in argument and "table" not in argument):
+            aligned[(position,)] = [["tt.divisibility", 16]]
+    source = ASTSource(
+        fn=kernel,
+        signature=signature,
+        constexprs={(kernel.arg_names.index(key),): value for key, value in constants.items()},
+        attrs=aligned,
+    )
+    warps = 8 if constants.get("ROWS", 0) > 16 else 4  # as the launcher does
+    target = GPUTarget("cuda", int(arch.removeprefix("sm_")), 32)
+    built = triton.compile(source, target=target, options={"num_warps": warps, "num_stages": 2})
+    used = _resources(built.asm["cubin"])
+    ptx = built.asm["ptx"]
+    return {
+        "kernel": name, "arch": arch, **used, "shared": built.metadata.shared,
+        "mma": len(re.findall(r"mma\.sync|wgmma", ptx)), "cp_async": ptx.count("cp.async.c"),
+        "cubin_bytes": len(built.asm["cubin"]),
+    }  # fmt: skip
+
+
+def _resources(cubin: bytes) -> dict[str, int]:
+    """Registers and stack as the ``cuobjdump`` in Triton's own wheel reads them."""
+    import triton
+
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "kernel.cubin"
+        file.write_bytes(cubin)
+        said = subprocess.run(
+            [str(tool), "-res-usage", str(file)], capture_output=True, text=True, check=True
+        ).stdout
+    found = re.search(r"REG:(\d+) STACK:(\d+)", said)
+    if not found:
+        raise RuntimeError(f"cuobjdump reported no resources: {said.strip()[:200]}")
+    return {"registers": int(found[1]), "stack": int(found[2])}
+
+
+FEW = ("bf16 D128 G4", "fp16 D64 G1", "fp32 D64 G4", "combine", "reshape_and_cache", "copy_blocks")
+
+
+def main(arguments: list[str]) -> int:
+    few = "--few" in arguments  # a short run: one shape of each kind
+    for arch in [a for a in arguments if a != "--few"] or ARCHS:
+        for case in cases():
+            if few and not any(name in case[0] for name in FEW):
+                continue
+            print(json.dumps(compile_case(*case, arch)), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,171 @@
+"""Paged memory: which request holds which block, and the rules of sharing (chapters 03 and 05).
+
+It joins block tables, allocator and prefix cache. Whoever writes into a block with more than one holder
+copies it first (copy-on-write). It moves no data: copies are collected as pairs of block numbers for the
+plan of the step, and an executor does them.
+"""
+from __future__ import annotations
+
+from minipaged.core.allocator import BlockAllocator
+from minipaged.core.block_hash import HashFn, sha256_key
+from minipaged.core.block_table import BlockTable
+from minipaged.core.events import EventLog
+from minipaged.core.host_pool import HostPool
+from minipaged.core.prefix_cache import PrefixCache
+from minipaged.core.prefix_tree import Node
+from minipaged.core.request import Request
+from minipaged.core.step_moves import StepMoves
+from minipaged.errors import RequestError, whole_number
+
+
+class Sequence:
+    """What one request holds: its table, the contents of its full blocks, its copies in the host pool."""
+
+    __slots__ = ("table", "chain", "salt", "host_blocks")
+
+    def __init__(self, block_size: int, salt: object) -> None:
+        self.table = BlockTable(block_size)
+        self.chain: list[Node] = []  # chain[i]: the node under which full block i is published
+        self.salt = salt
+        self.host_blocks: tuple[int, ...] = ()
+
+
+class PagedMemory:
+    """Blocks for requests. `num_cpu_blocks` is the size of the host pool for swapping (0: none).
+
+    `share_partial_blocks` lets requests share a partly filled last block too (vLLM shares full blocks only).
+    `allocator` and `prefix_cache` take the reader's own classes' objects in place of ours.
+    """
+
+    def __init__(self, num_blocks: int, block_size: int = 16, *, enable_prefix_caching: bool = True,
+                 share_partial_blocks: bool = True, free_order: str = "unhashed_first", num_cpu_blocks: int = 0,
+                 hash_fn: HashFn = sha256_key, events: EventLog | None = None,
+                 allocator: BlockAllocator | None = None, prefix_cache: PrefixCache | None = None) -> None:
+        self.num_blocks = whole_number("num_blocks", num_blocks, 1)
+        self.block_size = whole_number("block_size", block_size, 1)
+        self.enable_prefix_caching = enable_prefix_caching
+        if allocator is None:
+            allocator = BlockAllocator(num_blocks, block_size, free_order=free_order, events=events)
+        if prefix_cache is None:  # an empty one is false
+            prefix_cache = PrefixCache(num_blocks, block_size, hash_fn=hash_fn, events=events,
+                                       share_partial_blocks=share_partial_blocks and enable_prefix_caching)
+        self.allocator = allocator
+        self.prefix_cache = prefix_cache
+        self.host = HostPool(num_cpu_blocks, block_size, events)
+        self._sequences: dict[str, Sequence] = {}
+        self._events = events
+        self.moves = StepMoves()
+        if events is not None:
+            events.emit("pool", num_blocks=num_blocks, block_size=block_size, num_cpu_blocks=num_cpu_blocks,
+                        free_order=self.allocator.free_order)
+
+    @property
+    def free_count(self) -> int:
+        return self.allocator.free_count
+
+    def table(self, request_id: str) -> BlockTable:
+        """The block table of a request that holds blocks. Raises RequestError for one that holds none."""
+        return self._sequence(request_id).table
+
+    def blocks_of(self, request_id: str) -> tuple[int, ...]:
+        """The physical blocks of a request, in logical order."""
+        return self._sequences[request_id].table.blocks
+
+    def tables(self) -> dict[str, BlockTable]:
+        """request id -> block table, in order of admission."""
+        return {name: sequence.table for name, sequence in self._sequences.items()}
+
+    def grow(self, request: Request, start: int, end: int) -> tuple[int, ...] | None:
+        """Make room for writing positions start .. end - 1: new blocks, and copies of shared ones.
+
+        Returns the request's blocks, or None when there are too few free ones.
+        """
+        sequence = self._sequences[request.request_id]
+        size, table = self.block_size, sequence.table
+        ref_count, covered = self.allocator.ref_count, self.prefix_cache.covered
+        first, last = start // size, -(-end // size)
+        blocks = table.blocks
+        if last - first == 1 and last <= len(blocks) and end % size and not self.host.has_twins:
+            block = blocks[first]  # the usual decode step: one more token in a block of its own
+            if ref_count[block] == 1 and covered[block] <= start - first * size:
+                return blocks
+        written = blocks[first:last]  # blocks that exist and will be written
+        missing = last - first - len(written)
+        shared = [index for index, block in enumerate(written, first) if ref_count[block] > 1]
+        if missing + len(shared) > 0:
+            if missing + len(shared) > self.allocator.free_count:
+                return None
+            for index in shared:
+                self._copy_on_write(request.request_id, table, index)
+            if missing > 0:
+                table.extend(self._allocate(missing, request.request_id, table.num_blocks))
+            written = table.blocks[first:last]
+        for index, block in enumerate(written, first):
+            if covered[block] > max(start - index * size, 0):
+                self.prefix_cache.withdraw(block, max(start - index * size, 0), "overwrite")
+            self.host.forget_device(block)
+        if self.enable_prefix_caching and end // size > len(sequence.chain):
+            self._publish(request, sequence, end // size)
+        return table.blocks
+
+    def reserve(self, request: Request, num_blocks: int) -> None:
+        """Take blocks ahead of need, up to `num_blocks` in all (static batching). Raises OutOfBlocks."""
+        table = self.table(request.request_id)
+        table.extend(self._allocate(num_blocks - table.num_blocks, request.request_id, table.num_blocks))
+
+    def _allocate(self, count: int, request_id: str, index: int) -> list[int]:
+        blocks = self.allocator.allocate_many(count, request_id, index)
+        for block in blocks:
+            if self.prefix_cache.covered[block]:
+                self.prefix_cache.withdraw(block, reason="evict")
+            self.host.forget_device(block)
+        return blocks
+
+    def _copy_on_write(self, request_id: str, table: BlockTable, index: int) -> None:
+        copy = self._allocate(1, request_id, index)[0]
+        block = table.replace(index, copy)
+        self.moves.copies.append((block, copy))
+        if self._events is not None:
+            self._events.emit("copy", src=block, dst=copy, request=request_id, index=index)
+        self.allocator.free_many([block], self.prefix_cache.covered, request_id)
+
+    def _publish(self, request: Request, sequence: Sequence, count: int) -> None:
+        """Publish full blocks up to the first `count`; their tokens are known, their K and V will be."""
+        chain = sequence.chain
+        parent = chain[-1] if chain else self.prefix_cache.root(sequence.salt)
+        chain += self.prefix_cache.publish(request, parent, len(chain), sequence.table.blocks[len(chain):count],
+                                           self.moves.unwritten)
+
+    def free(self, request: Request) -> None:
+        """Drop all that a request holds, on the device and on the host."""
+        sequence = self._sequence(request.request_id)
+        del self._sequences[request.request_id]
+        self.host.free(sequence.host_blocks)
+        self.allocator.free_many(sequence.table.blocks, self.prefix_cache.covered, request.request_id)
+
+    def fork(self, parent: Request, child: Request) -> None:
+        """The child shares every block of its parent; it takes no new memory."""
+        source = self._sequence(parent.request_id)
+        if child.request_id in self._sequences:
+            raise RequestError(f"request {child.request_id} already holds blocks")
+        sequence = Sequence(self.block_size, source.salt)
+        blocks = source.table.blocks[:self._blocks_for(parent.num_computed_tokens)]
+        for index, block in enumerate(dict.fromkeys(blocks)):
+            self.allocator.increment_ref(block)
+            self._report_share(block, child.request_id, index, parent.num_computed_tokens)
+        sequence.table.extend(blocks)
+        sequence.chain.extend(source.chain)
+        self._sequences[child.request_id] = sequence
+
+    def _blocks_for(self, num_tokens: int) -> int:
+        return -(-num_tokens // self.block_size)
+
+    def _sequence(self, request_id: str) -> Sequence:
+        if request_id not in self._sequences:
+            raise RequestError(f"request {request_id!r} holds no blocks")
+        return self._sequences[request_id]
+
+    def _report_share(self, block: int, request_id: str, index: int, num_tokens: int) -> None:
+        if self._events is not None:
+            self._events.emit("share", block=block, request=request_id, index=index,
+                              ref_count=self.allocator.ref_count[block], num_tokens=num_tokens)

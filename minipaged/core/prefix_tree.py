@@ -1,0 +1,59 @@
+"""What the prefix cache knows: a tree of block contents (chapter 06).
+
+A `Node` stands for "these tokens after that parent", whoever holds them. Equal contents are one node, so a
+path from the root is the whole text before a block, and no two texts can be taken for each other.
+"""
+from __future__ import annotations
+
+from array import array
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+NO_TOKENS = array("q")
+
+
+class Node:
+    """Contents that some block holds (or held, while something deeper is still known).
+
+    `blocks`: the full blocks with these contents, first published first. `tails`: first token of a partly
+    filled next block -> {block: Tail}. `num_children`: nodes one block deeper.
+    """
+
+    __slots__ = ("key", "parent", "tokens", "blocks", "tails", "num_children")
+
+    def __init__(self, key: Hashable, parent: Node | None = None, tokens: array = NO_TOKENS) -> None:
+        self.key, self.parent, self.tokens = key, parent, tokens
+        self.blocks: dict[int, None] = {}
+        self.tails: dict[int, dict[int, Tail]] = {}
+        self.num_children = 0
+
+
+class Tail:
+    """The first tokens of one block, known though the block is not full."""
+
+    __slots__ = ("parent", "tokens")
+
+    def __init__(self, parent: Node) -> None:
+        self.parent = parent
+        self.tokens: list[int] = []
+
+    def usable(self, rest: Sequence[int], limit: int) -> int:
+        """How many tokens, at most `limit`, are the same as at the start of `rest`."""
+        same = 0
+        for own, other in zip(self.tokens, rest[:limit]):
+            if own != other:
+                break
+            same += 1
+        return same
+
+
+class Match(NamedTuple):
+    """The result of a lookup: `nodes` and `blocks` of the full hits; `tail` is a partly used block or None."""
+
+    nodes: list[Node]
+    blocks: list[int]
+    tail: int | None
+    num_tokens: int
+
+
+NO_MATCH = Match([], [], None, 0)

@@ -82,7 +82,7 @@ def canonical_dtype(name: str) -> str:
     short = str(name).lower().removeprefix("torch.")
     short = _DTYPE_ALIASES.get(short, short)
     if short not in DTYPE_BITS:
-        raise ValueError(f"unknown element type {name!r}; known: {', '.join(DTYPE_BITS)}")
+        raise ValueError(f"unknown element type {name!r:.60}; known: {', '.join(DTYPE_BITS)}")
     return short
 
 

@@ -12,6 +12,7 @@ import pytest
 from minipaged import cli
 from minipaged.cli import COMMANDS, Command, main
 from minipaged.errors import BlockError, OutOfBlocks, RequestError
+from minipaged.models import model_path
 
 GIB = 2**30
 
@@ -149,6 +150,24 @@ def test_a_config_by_file_or_folder(capsys, tmp_path):
         assert f["bytes_per_token"] == 2 * 2 * 64 * 4 and f["weights_bytes"] is None
 
 
+def test_the_bundled_model_has_a_name(capsys, tmp_path, monkeypatch):
+    (tmp_path / "tiny").mkdir()  # a folder of the same name does not hide it
+    monkeypatch.chdir(tmp_path)
+    f = figures(capsys, "tiny")
+    assert f["bytes_per_token"] == 4 * 2 * 2 * 32 * 4 and f["max_model_len"] == 512
+    assert figures(capsys, str(model_path("tiny")))["bytes_per_token"] == f["bytes_per_token"]
+    assert "tiny" in [line.split()[0] for line in run_calc(capsys, "--list").splitlines()]
+
+
+def test_a_memory_without_a_unit_is_bytes_and_says_so(capsys):
+    memory = figures(capsys, "gpt2", "--weights", "none", "--memory", "80")["memory"]
+    assert memory["memory_bytes"] == 80 and "80GiB" in memory["note"]
+    assert "80GiB" in rows(run_calc(capsys, "gpt2", "--weights", "none", "--memory", "80"))["note"]
+    assert "--memory 80 has no unit" in error_line(capsys, "calc", "gpt2", "--memory", "80")
+    for meant in ("80KiB", "80 B", "1048576"):
+        assert figures(capsys, "gpt2", "--weights", "none", "--memory", meant)["memory"]["note"] is None
+
+
 def test_more_tokens_than_the_model_is_made_for_is_said(capsys):
     assert "own limit of 1,024" in run_calc(capsys, "gpt2", "--seq-len", "1025")
     assert "own limit" not in run_calc(capsys, "gpt2", "--seq-len", "1024")
@@ -173,6 +192,9 @@ def test_the_list_names_every_model_once(capsys):
         (["calc", "no/such/config.json"], "no model config"),
         (["calc", "gpt2", "--memory", "80G"], "GiB"),
         (["calc", "gpt2", "--memory", "much"], "80GiB"),
+        (["calc", "gpt2", "--memory", "9" * 400], "80GiB"),
+        (["calc", "gpt2", "--memory", "0", "--weights", "none"], "no memory at all"),
+        (["calc", "gpt2", "--seq-len", "9" * 400], "--seq-len"),
         (["calc", "gpt2", "--seq-len", "0"], "--seq-len"),
         (["calc", "gpt2", "--requests", "ten"], "--requests"),
         (["calc", "gpt2", "--gpu-memory-utilization", "1.5"], "at most 1"),

@@ -21,6 +21,7 @@ from minipaged.formulas import (
     weight_bytes,
 )
 from minipaged.hf_config import load_config
+from minipaged.models import BUNDLED, model_path
 from minipaged.presets import Preset, preset, preset_names
 
 
@@ -69,7 +70,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RANKS",
         help="tensor-parallel GPUs; all figures are then for one of them (default 1)",
     )
-    parser.add_argument("--memory", type=_size, metavar="SIZE", help="memory of one GPU, as in 80GiB or 80GB")
+    parser.add_argument(
+        "--memory", type=_memory_size, metavar="SIZE", help="memory of one GPU, as in 80GiB or 80GB"
+    )
     parser.add_argument(
         "--gpu-memory-utilization",
         type=_fraction,
@@ -167,20 +170,24 @@ def _sharing(args: argparse.Namespace, rank: KVShape, block_bytes: int) -> dict:
 
 
 def _memory(args: argparse.Namespace, rank: KVShape, figures: dict) -> dict:
-    usable = int(args.memory * args.gpu_memory_utilization)
+    memory = parse_bytes(args.memory)
+    usable = int(memory * args.gpu_memory_utilization)
+    note = _memory_note(args.memory)
     weights = figures["weights_bytes"] or 0
     left = usable - weights
     if left < 0:
         raise ValueError(
             f"the weights take {format_bytes(weights, exact=False)} on each GPU, more than the usable "
             f"{format_bytes(usable, exact=False)}; use more GPUs (--tp), more --memory or a smaller type"
+            + (f"; {note}" if note else "")
         )
     blocks = blocks_that_fit(left, figures["block_bytes"])
     return {
-        "memory_bytes": args.memory,
+        "memory_bytes": memory,
+        "note": note,
         "usable_bytes": usable,
         "left_for_kv_bytes": left,
-        "requests_percent_of_memory": 100 * figures["requests_bytes"] / args.memory,
+        "requests_percent_of_memory": 100 * figures["requests_bytes"] / memory,
         "num_blocks": blocks,
         "num_tokens": blocks * args.block_size,
         "max_requests": max_concurrency(blocks, args.seq_len, args.block_size),
@@ -201,7 +208,9 @@ def _memory(args: argparse.Namespace, rank: KVShape, figures: dict) -> dict:
 
 
 def _find(name: str) -> Preset:
-    """A preset by name, or the config at a path. A name that is also a file in this folder needs a ``./``."""
+    """A known name, or the config at a path. A name that is also a file in this folder needs a ``./``."""
+    if name in BUNDLED:
+        return _bundled(name)
     looks_like_path = name.endswith(".json") or name.startswith(".") or "\\" in name or os.path.isabs(name)
     if not looks_like_path:
         try:
@@ -211,6 +220,11 @@ def _find(name: str) -> Preset:
                 raise
     config = load_config(name)
     return Preset(name, KVShape.from_config(config), None, None, "the config itself")
+
+
+def _bundled(name: str) -> Preset:
+    config = load_config(model_path(name))
+    return Preset(name, KVShape.from_config(config), None, None, "comes with minipaged")
 
 
 def _weights(args: argparse.Namespace, model: Preset) -> int | None:
@@ -224,12 +238,19 @@ def _weights(args: argparse.Namespace, model: Preset) -> int | None:
     return weight_bytes(model.parameters, dtype)
 
 
-def _checked(convert, what: str):
+def _memory_note(text: str) -> str | None:
+    """A hint for ``--memory 80``, which says 80 bytes and means 80 GiB."""
+    if parse_bytes(text) >= 2**20 or not text.strip()[-1].isdigit():
+        return None
+    return f"--memory {text.strip()} has no unit and means bytes; write one, as in 80GiB"
+
+
+def _checked(convert, what: str | None = None):
     def parse(text: str):
         try:
             return convert(text)
         except ValueError as error:
-            message = str(error) if convert is parse_bytes else f"{text!r} is not {what}"
+            message = str(error) if what is None else f"{text!r:.60} is not {what}"
             raise argparse.ArgumentTypeError(message) from None
 
     return parse
@@ -238,11 +259,18 @@ def _checked(convert, what: str):
 def _at_least(minimum: int):
     def convert(text: str) -> int:
         value = int(text)
-        if value < minimum:
+        if not minimum <= value <= _MOST:
             raise ValueError
         return value
 
     return convert
+
+
+def _at_least_a_byte(text: str) -> str:
+    """The text of a size, unchanged: whether a unit was written matters later."""
+    if parse_bytes(text) < 1:
+        raise ValueError(f"{text!r} is no memory at all; write a size, as in 80GiB")
+    return text
 
 
 def _part(text: str) -> float:
@@ -252,10 +280,11 @@ def _part(text: str) -> float:
     return value
 
 
-_count = _checked(_at_least(1), "a whole number of at least 1")
-_count_or_zero = _checked(_at_least(0), "a whole number of at least 0")
+_MOST = 10**12
+_count = _checked(_at_least(1), f"a whole number from 1 to {_MOST:,}")
+_count_or_zero = _checked(_at_least(0), f"a whole number from 0 to {_MOST:,}")
 _fraction = _checked(_part, "a number above 0 and at most 1")
-_size = _checked(parse_bytes, "a size")
+_memory_size = _checked(_at_least_a_byte)
 
 
 # ---------------------------------------------------------------- output
@@ -315,6 +344,8 @@ def _table(f: dict) -> str:
     if "memory" in f:
         m = f["memory"]
         row("memory", format_bytes(m["memory_bytes"]))
+        if m["note"]:
+            row("note", m["note"])
         row("requests take", f"{m['requests_percent_of_memory']:.1f}% of it")
         row("left for KV", format_bytes(m["left_for_kv_bytes"]))
         row("blocks that fit", f"{m['num_blocks']:,}  ({m['num_tokens']:,} tokens)")
@@ -338,7 +369,7 @@ def _heads(f: dict) -> str:
 
 
 def _print_list(as_json: bool) -> None:
-    models = [preset(name) for name in preset_names()]
+    models = [preset(name) for name in preset_names()] + [_bundled(name) for name in BUNDLED]
     if as_json:
         print(
             json.dumps(

@@ -13,11 +13,14 @@ import argparse
 import difflib
 import importlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
 from minipaged import __version__
+from minipaged.errors import OutOfBlocks
+from minipaged.formulas import format_bytes
 
 
 class Command(NamedTuple):
@@ -74,6 +77,14 @@ COMMANDS = {
 
 _TRACEBACK = "MINIPAGED_TRACEBACK"
 
+# Torch's allocators raise a plain RuntimeError: the CPU's on Linux, on macOS and on Windows, and the GPU's.
+_ALLOCATOR_FAILED = (
+    "[enforce fail at alloc_cpu.cpp",
+    "can't allocate memory",
+    "not enough memory",
+    "out of memory",
+)
+
 
 class UsageError(ValueError):
     """The command line itself is wrong."""
@@ -100,15 +111,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except SystemExit as stop:  # argparse ends --help and --version this way
+        if isinstance(stop.__context__, BrokenPipeError):  # rich makes one of the other
+            return _reader_left()
         if isinstance(stop.code, str):
             return _fail(speaker, stop.code)
         return stop.code or 0
     except KeyboardInterrupt:
         print(f"{speaker}: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        return _reader_left()
     except Exception as error:
         if os.environ.get(_TRACEBACK):
             raise
@@ -164,9 +176,29 @@ def _explain(error: Exception) -> tuple[str, int]:
         return (f"{error.filename}: {error.strerror}" if error.filename else error.strerror), 2
     if isinstance(error, ModuleNotFoundError):
         return f"the module {error.name!r} is not installed here; `minipaged doctor` shows what is missing", 2
+    if _out_of_memory(error):
+        asked = re.search(r"allocate (\d+) bytes", str(error))
+        size = f" (it asked for {format_bytes(int(asked[1]))})" if asked else ""
+        return (
+            f"the memory of this machine is too small for this{size}; ask for less: a smaller pool "
+            "(--num-blocks, in Python also kv_memory), fewer or shorter requests, or a smaller model"
+        ), 2
     if isinstance(error, (ValueError, OSError, MemoryError)):  # the project's own errors are kinds of these
-        return str(error) or type(error).__name__, 2
+        return str(error) or f"{type(error).__name__} (set {_TRACEBACK}=1 to see where)", 2
     return f"internal error, {type(error).__name__}: {error} (set {_TRACEBACK}=1 to see where)", 1
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Whether the machine has no memory left; a pool without blocks has a message of its own."""
+    if isinstance(error, MemoryError):
+        return not isinstance(error, OutOfBlocks)
+    return isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _ALLOCATOR_FAILED)
+
+
+def _reader_left() -> int:
+    """The reader of our output, such as `head`, has seen enough: what is still buffered goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def _fail(speaker: str, message: str, code: int = 2) -> int:

@@ -82,7 +82,7 @@ def canonical_dtype(name: str) -> str:
     short = str(name).lower().removeprefix("torch.")
     short = _DTYPE_ALIASES.get(short, short)
     if short not in DTYPE_BITS:
-        raise ValueError(f"unknown element type {name!r}; known: {', '.join(DTYPE_BITS)}")
+        raise ValueError(f"unknown element type {name!r:.60}; known: {', '.join(DTYPE_BITS)}")
     return short
 
 
@@ -91,7 +91,7 @@ def parse_bytes(text: str | int) -> int:
 
     ``"80G"`` is refused: the reader must say GB (10^9) or GiB (2^30), 7.4% apart.
     """
-    match = re.fullmatch(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", str(text))
+    match = re.fullmatch(r"\s*([0-9][0-9_,]{0,30}(?:\.[0-9]{1,30})?)\s*([A-Za-z]*)\s*", str(text))
     unit = match.group(2).lower() if match else None
     if unit in ("k", "m", "g", "t"):
         big = unit.upper()
@@ -100,7 +100,7 @@ def parse_bytes(text: str | int) -> int:
         )
     if unit not in _UNITS:
         raise ValueError(
-            f"cannot read {str(text)!r} as a size; write bytes or a unit, as in 80GiB, 80GB, 512MiB"
+            f"cannot read {str(text)!r:.60} as a size; write bytes or a unit, as in 80GiB, 80GB, 512MiB"
         )
     return int(Fraction(re.sub("[_,]", "", match.group(1))) * _UNITS[unit])
 

@@ -3,7 +3,8 @@
 Model families name the same things differently (``n_head``, ``num_attention_heads``), hide the text model
 inside a larger one, and state which layers slide in five ways. The rules below are those of the model
 classes in ``transformers`` (5.24), and the tests compare the result with the caches that those classes make.
-A config with a feature that changes the size and is not understood here is refused.
+A config with a feature that changes the size and is not understood here is refused, and so is a value of
+another type or beyond any real model: a damaged file should end in one clear line.
 """
 
 from __future__ import annotations
@@ -60,11 +61,15 @@ _KEEPS_WINDOW = {"sliding_attention", "local", "local_attention", "sliding_windo
 _KEEPS_CHUNK = {"chunked_attention"}
 _KEEPS_STATE = {"linear_attention", "mamba", "mamba2", "conv", "recurrent", "short_conv"}
 
+_MOST_FILE_BYTES = 16 * 2**20  # a real config.json takes kilobytes; weights given by mistake take gigabytes
+_MOST_LAYERS = 100_000  # the rules below list every layer
+_MOST = 10**12
+
 
 def load_config(source: str | os.PathLike | Mapping) -> Mapping:
     """The content of a ``config.json``, from its path, its folder's path, or as it is.
 
-    FileNotFoundError if there is no such file, ModelFormatError if it is not a JSON object.
+    FileNotFoundError if there is no such file, ModelFormatError that names it if it is not a JSON object.
     """
     if isinstance(source, Mapping):
         return source
@@ -73,10 +78,20 @@ def load_config(source: str | os.PathLike | Mapping) -> Mapping:
         path = path / "config.json"
     if not path.exists():
         raise FileNotFoundError(f"no model config at {path}; give a config.json or the folder that holds it")
+    with path.open("rb") as file:
+        data = file.read(_MOST_FILE_BYTES + 1)
+    if len(data) > _MOST_FILE_BYTES:
+        raise ModelFormatError(
+            f"{path} is larger than {_MOST_FILE_BYTES // 2**20} MiB; it is no model config"
+        )
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(data.decode("utf-8"))
+    except RecursionError:
+        raise ModelFormatError(f"{path} is nested too deep for a model config") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ModelFormatError(f"{path} is not valid JSON: {error}") from None
+    except ValueError as error:  # Python reads no number of more than 4,300 digits
+        raise ModelFormatError(f"{path} holds a number that cannot be read: {error}") from None
     if not isinstance(content, dict):
         raise ModelFormatError(
             f"{path} holds a JSON {type(content).__name__}, expected an object with model settings"
@@ -88,7 +103,7 @@ def kv_shape(source: str | os.PathLike | Mapping) -> KVShape:
     """The KVShape of a Hugging Face config; see :meth:`KVShape.from_config` for the contract."""
     outer = load_config(source)
     text = _text_part(outer)
-    if outer.get("is_encoder_decoder") or text.get("is_encoder_decoder"):
+    if _flag(outer, "is_encoder_decoder") or _flag(text, "is_encoder_decoder"):
         raise ModelFormatError(
             "config key 'is_encoder_decoder' is true: only decoder-only models are counted"
         )
@@ -96,7 +111,7 @@ def kv_shape(source: str | os.PathLike | Mapping) -> KVShape:
         if text.get(key) is not None:
             raise ModelFormatError(f"config key {key!r} means {what}, which is not counted here")
 
-    num_layers = _integer(text, _LAYERS)
+    num_layers = _integer(text, _LAYERS, most=_MOST_LAYERS)
     heads = _integer(text, _HEADS)
     full, windowed, window = _layer_kinds(text, num_layers)
     counted = full + windowed
@@ -141,9 +156,9 @@ def _text_part(outer: Mapping) -> Mapping:
             nested = outer[key]
             if not isinstance(nested, Mapping):
                 raise ModelFormatError(
-                    f"config key {key!r} must be an object with model settings, got {nested!r}"
+                    f"config key {key!r} must be an object with model settings, got {_shown(nested)}"
                 )
-            defaults = _NESTED_DEFAULTS.get(nested.get("model_type"), {})
+            defaults = _NESTED_DEFAULTS.get(_model_type(nested), {})
             return {**defaults, **nested}
     return outer
 
@@ -152,8 +167,10 @@ def _found(config: Mapping, names: tuple[str, ...]) -> str | None:
     return next((name for name in names if config.get(name) is not None), None)
 
 
-def _integer(config: Mapping, names: tuple[str, ...], required: bool = True) -> int | None:
-    """The first of ``names`` that is set, as a whole number of at least 1."""
+def _integer(
+    config: Mapping, names: tuple[str, ...], required: bool = True, least: int = 1, most: int = _MOST
+) -> int | None:
+    """The first of ``names`` that is set, as a whole number from ``least`` to ``most``."""
     name = _found(config, names)
     if name is None:
         if required:
@@ -161,15 +178,47 @@ def _integer(config: Mapping, names: tuple[str, ...], required: bool = True) -> 
             raise ModelFormatError(f"config lacks the key {names[0]!r}{others}")
         return None
     value = config[name]
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ModelFormatError(f"config key {name!r} must be a whole number of at least 1, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ModelFormatError(
+            f"config key {name!r} must be a whole number from {least} to {most:,}, got {_shown(value)}"
+        )
     return value
+
+
+def _flag(config: Mapping, name: str, default: bool = False) -> bool:
+    value = config.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise ModelFormatError(f"config key {name!r} must be true or false, got {_shown(value)}")
+    return value
+
+
+def _model_type(config: Mapping) -> str:
+    """The name of the model family, empty where the config has none."""
+    value = config.get("model_type")
+    if not isinstance(value, str | None):
+        raise ModelFormatError(f"config key 'model_type' must be a name, got {_shown(value)}")
+    return value or ""
+
+
+def _shown(value: object) -> str:
+    """``value`` as part of a message, cut to a readable length."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # thousands of digits, or lists in lists in lists
+        return f"a value of type {type(value).__name__} that is too large to print"
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _dtype(text: Mapping, outer: Mapping) -> str:
     for config in (text, outer):
         key = _found(config, ("dtype", "torch_dtype"))
         if key is not None:
+            if isinstance(config[key], (bool, int, float, list, Mapping)):
+                raise ModelFormatError(
+                    f"config key {key!r} must be an element type, got {_shown(config[key])}"
+                )
             try:
                 return canonical_dtype(config[key])
             except ValueError as error:
@@ -179,17 +228,19 @@ def _dtype(text: Mapping, outer: Mapping) -> str:
 
 def _kv_heads(text: Mapping, heads: int) -> int:
     nested = text.get("attn_config")  # MPT and DBRX keep it one level down
-    if isinstance(nested, Mapping) and _found(nested, _KV_HEADS):
+    if not isinstance(nested, Mapping | None):
+        raise ModelFormatError(f"config key 'attn_config' must be an object, got {_shown(nested)}")
+    if nested and _found(nested, _KV_HEADS):
         return _integer(nested, _KV_HEADS)
-    is_falcon = text.get("model_type") in ("falcon", "RefinedWeb", "RefinedWebModel")
-    is_bigcode = text.get("model_type") == "gpt_bigcode"
-    if is_falcon and not text.get("new_decoder_architecture"):
-        return 1 if text.get("multi_query", True) else heads  # num_kv_heads is ignored by this variant
+    is_falcon = _model_type(text) in ("falcon", "RefinedWeb", "RefinedWebModel")
+    is_bigcode = _model_type(text) == "gpt_bigcode"
+    if is_falcon and not _flag(text, "new_decoder_architecture"):
+        return 1 if _flag(text, "multi_query", True) else heads  # num_kv_heads is ignored by this variant
     if is_bigcode:
-        return 1 if text.get("multi_query", True) else heads
-    if text.get("multi_query") and not _found(text, _KV_HEADS):
+        return 1 if _flag(text, "multi_query", True) else heads
+    if _flag(text, "multi_query") and not _found(text, _KV_HEADS):
         return 1
-    if text.get("multi_query_attention") is False:
+    if not _flag(text, "multi_query_attention", True):
         return heads  # ChatGLM: multi_query_group_num counts only when this is on
     return _integer(text, _KV_HEADS, required=False) or heads
 
@@ -214,18 +265,16 @@ def _layer_kinds(text: Mapping, num_layers: int) -> tuple[int, int, int | None]:
         kinds = _derived_kinds(text, num_layers)
     if not isinstance(kinds, (list, tuple)) or len(kinds) != num_layers:
         raise ModelFormatError(
-            f"config key 'layer_types' must be a list of {num_layers} layer kinds, got {kinds!r}"
+            f"config key 'layer_types' must be a list of {num_layers} layer kinds, got {_shown(kinds)}"
         )
     # The last layers of some models (Gemma 3n) read the KV of earlier ones and keep none.
-    sharing = text.get("num_kv_shared_layers") or 0
-    if isinstance(sharing, bool) or not isinstance(sharing, int) or not 0 <= sharing < num_layers:
-        raise ModelFormatError(
-            f"config key 'num_kv_shared_layers' must lie between 0 and {num_layers - 1}, got {sharing!r}"
-        )
+    sharing = (
+        _integer(text, ("num_kv_shared_layers",), required=False, least=0, most=num_layers - 1) or 0
+    )
     counts = {"full": 0, "window": 0, "chunk": 0}
     for kind in kinds[: num_layers - sharing]:
         if not isinstance(kind, str):
-            raise ModelFormatError(f"config key 'layer_types' must hold names, got {kind!r}")
+            raise ModelFormatError(f"config key 'layer_types' must hold names, got {_shown(kind)}")
         if kind in _KEEPS_ALL:
             counts["full"] += 1
         elif kind in _KEEPS_WINDOW:
@@ -233,7 +282,9 @@ def _layer_kinds(text: Mapping, num_layers: int) -> tuple[int, int, int | None]:
         elif kind in _KEEPS_CHUNK:
             counts["chunk"] += 1
         elif kind not in _KEEPS_STATE:
-            raise ModelFormatError(f"config key 'layer_types' names an unknown kind of layer: {kind!r}")
+            raise ModelFormatError(
+                f"config key 'layer_types' names an unknown kind of layer: {_shown(kind)}"
+            )
     if counts["window"] and counts["chunk"]:
         raise ModelFormatError(
             "config key 'layer_types' mixes sliding and chunked layers, which is not counted here"
@@ -252,30 +303,25 @@ def _derived_kinds(text: Mapping, num_layers: int) -> list[str]:
     if text.get("full_attention_interval") is not None:
         every = _integer(text, ("full_attention_interval",))
         return [full if (i + 1) % every == 0 else "linear_attention" for i in range(num_layers)]
-    if text.get("model_type") == "llama4_text" and text.get("attention_chunk_size") is not None:
+    if _model_type(text) == "llama4_text" and text.get("attention_chunk_size") is not None:
         every = _integer(text, ("no_rope_layer_interval",), required=False) or 4
         return [full if (i + 1) % every == 0 else "chunked_attention" for i in range(num_layers)]
-    if text.get("sliding_window") is None or text.get("use_sliding_window") is False:
+    is_qwen = _model_type(text).startswith("qwen")
+    if text.get("sliding_window") is None or not _flag(text, "use_sliding_window", not is_qwen):
         return [full] * num_layers
-    if str(text.get("model_type")).startswith("qwen"):
-        if not text.get("use_sliding_window"):
-            return [full] * num_layers
-        first_sliding = text.get("max_window_layers")
+    if is_qwen:
+        first_sliding = _integer(text, ("max_window_layers",), required=False, least=0)
         if first_sliding is None:
             first_sliding = num_layers
-        if isinstance(first_sliding, bool) or not isinstance(first_sliding, int) or first_sliding < 0:
-            raise ModelFormatError(
-                f"config key 'max_window_layers' must be a whole number, got {first_sliding!r}"
-            )
         return [sliding if i >= first_sliding else full for i in range(num_layers)]
     for key in ("sliding_window_pattern", "_sliding_window_pattern"):
         pattern = text.get(key)
         if isinstance(pattern, str):  # "LLLG": local, local, local, global, and again
             if not pattern or set(pattern.upper()) - {"L", "G"}:
-                raise ModelFormatError(f"config key {key!r} must be made of L and G, got {pattern!r}")
+                raise ModelFormatError(f"config key {key!r} must be made of L and G, got {_shown(pattern)}")
             return [full if pattern[i % len(pattern)].upper() == "G" else sliding for i in range(num_layers)]
         if pattern is not None:
             every = _integer(text, (key,))
             return [full if (i + 1) % every == 0 else sliding for i in range(num_layers)]
-    every = _FULL_EVERY.get(text.get("model_type"))
+    every = _FULL_EVERY.get(_model_type(text))
     return [full if every and (i + 1) % every == 0 else sliding for i in range(num_layers)]

@@ -41,7 +41,7 @@ def preset(name: str) -> Preset:
     if key not in known:
         close = list(dict.fromkeys(known[match] for match in difflib.get_close_matches(key, known, n=3)))
         hint = f"did you mean {' or '.join(close)}?" if close else "`minipaged calc --list` shows all names."
-        raise ValueError(f"unknown model {name!r}; {hint} A config.json or its folder works too.")
+        raise ValueError(f"unknown model {name!r:.60}; {hint} A config.json or its folder works too.")
     entry = _models()[known[key]]
     config = entry["config"]
     return Preset(

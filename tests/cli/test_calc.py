@@ -12,6 +12,7 @@ import pytest
 from minipaged import cli
 from minipaged.cli import COMMANDS, Command, main
 from minipaged.errors import BlockError, OutOfBlocks, RequestError
+from minipaged.models import model_path
 
 GIB = 2**30
 
@@ -149,6 +150,24 @@ def test_a_config_by_file_or_folder(capsys, tmp_path):
         assert f["bytes_per_token"] == 2 * 2 * 64 * 4 and f["weights_bytes"] is None
 
 
+def test_the_bundled_model_has_a_name(capsys, tmp_path, monkeypatch):
+    (tmp_path / "tiny").mkdir()  # a folder of the same name does not hide it
+    monkeypatch.chdir(tmp_path)
+    f = figures(capsys, "tiny")
+    assert f["bytes_per_token"] == 4 * 2 * 2 * 32 * 4 and f["max_model_len"] == 512
+    assert figures(capsys, str(model_path("tiny")))["bytes_per_token"] == f["bytes_per_token"]
+    assert "tiny" in [line.split()[0] for line in run_calc(capsys, "--list").splitlines()]
+
+
+def test_a_memory_without_a_unit_is_bytes_and_says_so(capsys):
+    memory = figures(capsys, "gpt2", "--weights", "none", "--memory", "80")["memory"]
+    assert memory["memory_bytes"] == 80 and "80GiB" in memory["note"]
+    assert "80GiB" in rows(run_calc(capsys, "gpt2", "--weights", "none", "--memory", "80"))["note"]
+    assert "--memory 80 has no unit" in error_line(capsys, "calc", "gpt2", "--memory", "80")
+    for meant in ("80KiB", "80 B", "1048576"):
+        assert figures(capsys, "gpt2", "--weights", "none", "--memory", meant)["memory"]["note"] is None
+
+
 def test_more_tokens_than_the_model_is_made_for_is_said(capsys):
     assert "own limit of 1,024" in run_calc(capsys, "gpt2", "--seq-len", "1025")
     assert "own limit" not in run_calc(capsys, "gpt2", "--seq-len", "1024")
@@ -173,6 +192,9 @@ def test_the_list_names_every_model_once(capsys):
         (["calc", "no/such/config.json"], "no model config"),
         (["calc", "gpt2", "--memory", "80G"], "GiB"),
         (["calc", "gpt2", "--memory", "much"], "80GiB"),
+        (["calc", "gpt2", "--memory", "9" * 400], "80GiB"),
+        (["calc", "gpt2", "--memory", "0", "--weights", "none"], "no memory at all"),
+        (["calc", "gpt2", "--seq-len", "9" * 400], "--seq-len"),
         (["calc", "gpt2", "--seq-len", "0"], "--seq-len"),
         (["calc", "gpt2", "--requests", "ten"], "--requests"),
         (["calc", "gpt2", "--gpu-memory-utilization", "1.5"], "at most 1"),
@@ -230,11 +252,37 @@ def raises(error: BaseException):
         (FileNotFoundError(2, "No such file or directory", "x.txt"), 2, "x.txt: No such file or directory"),
         (ModuleNotFoundError("no", name="triton"), 2, "the module 'triton' is not installed"),
         (TypeError("a slip of ours"), 1, "internal error, TypeError: a slip of ours"),
+        (RuntimeError("a slip of ours"), 1, "internal error, RuntimeError: a slip of ours"),
+        (ValueError(), 2, "ValueError (set MINIPAGED_TRACEBACK=1"),
     ],
 )
 def test_errors_of_commands_become_one_line(capsys, fake_command, error, code, says):
     fake_command(raises(error))
     assert f"minipaged fake: {says}" in error_line(capsys, "fake", code=code)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        MemoryError("Unable to allocate 7.28 TiB for an array"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: out"),
+        RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 4096 bytes."),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4096 bytes."),
+        RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+    ],
+)
+def test_a_machine_without_memory_left_says_what_to_do(capsys, fake_command, error):
+    fake_command(raises(error))
+    line = error_line(capsys, "fake")
+    assert "memory of this machine is too small" in line and "--num-blocks" in line
+    assert ("4,096 B" in line) == ("4096" in str(error))
+
+
+def test_what_torch_really_says_without_memory(capsys, fake_command):
+    torch = pytest.importorskip("torch")
+    fake_command(lambda args: torch.empty(10**15))
+    assert "it asked for 4,000,000,000,000,000 B" in error_line(capsys, "fake")
 
 
 def test_ctrl_c_is_130_without_a_traceback(capsys, fake_command):
@@ -291,8 +339,25 @@ def test_neither_help_nor_calc_loads_torch_or_numpy(argv):
     assert not {"torch", "numpy"} & set(done.stderr.split())
 
 
-def test_a_reader_that_stops_early_is_no_error():
-    code = "import sys; from minipaged.cli import main; sys.exit(main(['calc', '--list']))"
+PRINTS_WITH_RICH = """
+import sys, types
+from minipaged.cli import COMMANDS, Command, main
+from rich.console import Console
+fake = types.ModuleType("fake")
+fake.add_arguments = lambda parser: None
+fake.run = lambda args: Console().print("twelve stories")
+sys.modules["fake"] = fake
+COMMANDS["fake"] = Command("fake", "for a test", "minipaged fake")
+sys.exit(main(["fake"]))
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["import sys; from minipaged.cli import main; sys.exit(main(['calc', '--list']))", PRINTS_WITH_RICH],
+    ids=["print", "rich"],
+)
+def test_a_reader_that_stops_early_is_no_error(code):
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()
     assert process.stderr.read() == b""

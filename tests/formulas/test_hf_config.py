@@ -262,6 +262,12 @@ MALFORMED = [
     ({"is_encoder_decoder": True}, "is_encoder_decoder"),
     ({"global_head_dim": 512}, "global_head_dim"),
     ({"attn_layer_period": 8}, "attn_layer_period"),
+    ({"num_hidden_layers": 100_001}, "num_hidden_layers.*100,000"),
+    ({"model_type": [], "sliding_window": 4}, "model_type"),
+    ({"text_config": {"model_type": [1]}}, "model_type"),
+    ({"model_type": "falcon", "multi_query": "yes"}, "multi_query"),
+    ({"attn_config": [8]}, "attn_config"),
+    ({"layer_types": ["full_attention"] * 50_000}, r"layer_types.*\.\.\."),
 ]
 
 
@@ -271,11 +277,50 @@ def test_a_malformed_config_names_the_key(changes, key):
         read(**changes)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1, 2]", '"llama"', "null", b"\xff\xfe{}"])
+KEYS_READ = [
+    *("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "hidden_size", "head_dim"),
+    *("max_position_embeddings", "sliding_window", "sliding_window_pattern", "attention_chunk_size"),
+    *("full_attention_interval", "no_rope_layer_interval", "num_kv_shared_layers", "max_window_layers"),
+    *("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", "model_type", "layer_types"),
+    *("torch_dtype", "text_config", "attn_config", "is_encoder_decoder", "multi_query", "use_sliding_window"),
+    *("new_decoder_architecture", "multi_query_attention"),
+]
+WRONG = [float("nan"), float("inf"), -1, 0.5, 10**30, 10**5000, "", "x", [], [[]], {}, {"a": []}, True]
+
+
+@pytest.mark.parametrize("key", KEYS_READ)
+@pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "falcon", "gpt_bigcode", "llama4_text"])
+def test_no_value_of_a_key_breaks_the_reader(key, family):
+    """Whatever one key holds, in any family, the result is a size or one short error of our own."""
+    latent = {"kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}
+    sliding = {"sliding_window": 4, "attention_chunk_size": 4, "use_sliding_window": True}
+    for base in ({}, sliding, latent):
+        for value in WRONG:
+            try:
+                shape = read(**{"model_type": family, **base, key: value})
+            except ModelFormatError as error:
+                assert len(str(error)) < 300
+            else:
+                assert shape.sequence_bytes(100) > 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[1, 2]", '"llama"', "null", b"\xff\xfe{}", "[" * 100_000, '{"head_dim": ' + "9" * 5000 + "}"],
+    ids=["empty", "cut", "list", "text", "null", "utf-16", "deep", "5000 digits"],
+)
 def test_a_file_that_is_not_a_json_object(tmp_path, content):
     path = tmp_path / "config.json"
     path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
     with pytest.raises(ModelFormatError, match="config.json"):
+        KVShape.from_config(path)
+
+
+def test_a_file_far_too_large_for_a_config_is_not_read_whole(tmp_path):
+    path = tmp_path / "model.safetensors"
+    with path.open("wb") as file:
+        file.truncate(16 * 2**20 + 1)  # a hole, which takes no room on most disks
+    with pytest.raises(ModelFormatError, match="model.safetensors is larger than 16 MiB"):
         KVShape.from_config(path)
 
 

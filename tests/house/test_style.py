@@ -41,7 +41,7 @@ def test_no_pickle(root, tracked):
 
 
 def test_core_is_small_and_pure(root):
-    """At most 1,600 lines of code in core/, no file over 250 lines, no torch, no numpy."""
+    """At most 1,650 lines of code in core/, no file over 250 lines, no torch, no numpy."""
     import ast
 
     total = 0
@@ -60,4 +60,4 @@ def test_core_is_small_and_pure(root):
                     for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else
                                  [alias.name for alias in node.names])}
         assert imported <= set(sys.stdlib_module_names) | {"minipaged"}, f"{path.name} imports {imported}"
-    assert total <= 1600, f"core has {total} lines of code"
+    assert total <= 1650, f"core has {total} lines of code"

@@ -11,16 +11,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from minipaged.core.request import SamplingParams
-    from minipaged.runtime.engine import LLM, RequestOutput
+    from minipaged.core.sampling_params import SamplingParams
+    from minipaged.runtime.engine import LLM, BeamSearchParams, RequestOutput
 
 __version__ = "0.1.0"
-__all__ = ["LLM", "RequestOutput", "SamplingParams", "__version__"]
+__all__ = ["LLM", "BeamSearchParams", "RequestOutput", "SamplingParams", "__version__"]
 
 _WHERE = {
     "LLM": "minipaged.runtime.engine",
+    "BeamSearchParams": "minipaged.runtime.engine",
     "RequestOutput": "minipaged.runtime.engine",
-    "SamplingParams": "minipaged.core.request",
+    "SamplingParams": "minipaged.core.sampling_params",
 }
 
 

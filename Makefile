@@ -25,7 +25,7 @@ export OMP_NUM_THREADS ?= 1
 
 help: ## this list
 	@echo "make TARGET    (set-up in $(VENV) is done on first use)"
-	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  \1|\2/' | awk -F'|' '{printf "%-14s %s\n", $$1, $$2}'
+	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/^([a-z0-9-]+):.*## (.*)/  \1|\2/' | awk -F'|' '{printf "%-14s %s\n", $$1, $$2}'
 
 setup: $(READY) ## make .venv and install everything; TORCH=cpu or TORCH=cuda chooses the build of torch
 

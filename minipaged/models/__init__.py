@@ -30,8 +30,8 @@ def model_path(name_or_path: str | PathLike[str]) -> Path:
     if not str(name_or_path).strip() or not path.is_dir():
         what = "is a file, not a folder" if path.is_file() else "is not a folder"
         raise ModelFormatError(
-            f"no model {str(name_or_path)!r}: it {what}, and the models known by name are: {names}, and smollm2 after `make smollm2`. "
-            "Give one of these names or a folder in Hugging Face layout."
+            f"no model {str(name_or_path)!r}: it {what}, and the bundled models are: {names} (and smollm2 after "
+            "`make smollm2`). Give one of these names or a folder in Hugging Face layout."
         )
     if not (path / "config.json").is_file():
         raise ModelFormatError(

@@ -109,9 +109,9 @@ def test_an_empty_tree_is_not_a_success(runner, tmp_path):
 
 def test_readme_names_what_exists(root):
     text = (root / "README.md").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):", (root / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     code = "\n".join(re.findall(r"`+([^`]+)`+", text))
-    named = set(re.findall(r"\bmake ([a-z][a-z-]*)", code))
+    named = set(re.findall(r"\bmake ([a-z][a-z0-9-]*)", code))
     assert {"demo", "test", "lab", "setup"} <= named <= targets
     for link in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (root / link).exists(), f"README links to {link}"

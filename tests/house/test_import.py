@@ -38,7 +38,7 @@ def test_light_modules_load_nothing_heavy(tmp_path, module):
 
 
 def test_public_names():
-    assert minipaged.__all__ == ["LLM", "RequestOutput", "SamplingParams", "__version__"]
+    assert minipaged.__all__ == ["LLM", "BeamSearchParams", "RequestOutput", "SamplingParams", "__version__"]
     assert set(minipaged.__all__) <= set(dir(minipaged))
     assert minipaged.SamplingParams is minipaged.core.request.SamplingParams
     assert minipaged.LLM.__name__ == "LLM" and minipaged.RequestOutput.__name__ == "RequestOutput"

@@ -1,7 +1,8 @@
 """The engine: requests in, steps, outputs out (chapter 11).
 
 One step is plan, run, commit: the scheduler plans, the executor computes logits, the sampler chooses, the
-scheduler commits. When the executor raises, the plan is cancelled and the engine lives on.
+scheduler commits. When the executor raises, the plan is cancelled and the engine lives on. Ctrl-C comes during
+the forward pass or between steps, never in the middle of the bookkeeping.
 """
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ from minipaged.formulas import parse_bytes
 from minipaged.runtime.attention import make_backend
 from minipaged.runtime.beam_search import BeamGroup, BeamSearchParams
 from minipaged.runtime.executor import PagedExecutor, RecomputeExecutor
+from minipaged.runtime.interrupts import interruptible, uninterrupted
 from minipaged.runtime.kv_pool import KVPool, block_bytes
 from minipaged.runtime.model import DecoderModel
 from minipaged.runtime.outputs import BeamSearchOutput, Logprob, RequestOutput
@@ -82,6 +84,8 @@ class LLMEngine:
         self._plan: StepPlan | None = None
         self._first_tokens: list[tuple[SequenceGroup, list[int]]] = []  # of groups whose prompt this step ended
         self._beam_groups: list[BeamGroup] = []  # that this step computed
+        self._depth = 0  # of `_whole`
+        self._abandoned: list[SequenceGroup] = []  # streams that nobody holds any more, to be aborted
 
     @property
     def has_unfinished(self) -> bool:
@@ -101,20 +105,23 @@ class LLMEngine:
         Raises RequestError for one that can't be served: empty, token ids that the model doesn't have, too
         long, an id in use. Nothing changes then, and the others are served.
         """
-        return self._queue(self._prepare(request_id, prompt, params, priority)).request_id
+        group = self._prepare(request_id, prompt, params, priority)
+        with self._whole():
+            return self._queue(group).request_id
 
     def abort(self, request_id: str) -> bool:
         """Give up a request, with all of its outputs, in any state; its blocks come back. False when it is
         unknown or has ended."""
-        group = self._groups.pop(request_id, None)
-        if group is None:
-            return False
-        for name in group.names:
-            self._owners.pop(name, None)
-            self.scheduler.abort(name)
-        if isinstance(group, SequenceGroup):
-            group.finished_step = self.scheduler.step_index
-        return True
+        with self._whole():
+            group = self._groups.pop(request_id, None)
+            if group is None:
+                return False
+            for name in group.names:
+                self._owners.pop(name, None)
+                self.scheduler.abort(name)
+            if isinstance(group, SequenceGroup):
+                group.finished_step = self.scheduler.step_index
+            return True
 
     def generate(self, prompts: Sequence[Prompt], params: Sequence[SamplingParams], *,
                  on_step: Callable[[int, int], None] | None = None) -> list[RequestOutput]:
@@ -149,42 +156,54 @@ class LLMEngine:
                on_step: Callable[[int, int], None] | None) -> None:
         """Queue all, or none when one is refused, and step until they are done."""
         unfinished = list(groups)
-        try:
-            for index, group in enumerate(groups):
-                with _naming_prompt(index):
-                    self._queue(group)
-            while unfinished:
-                self._advance()
-                unfinished = [group for group in unfinished if group.request_id in self._groups]
-                if on_step is not None:
-                    on_step(len(groups) - len(unfinished), sum(group.num_output_tokens for group in groups))
-        except BaseException:
-            for group in groups:
-                if self._groups.get(group.request_id) is group:
-                    self.abort(group.request_id)
-            raise
+        with self._whole():
+            try:
+                for index, group in enumerate(groups):
+                    with _naming_prompt(index):
+                        self._queue(group)
+                while unfinished:
+                    self._advance()
+                    unfinished = [group for group in unfinished if group.request_id in self._groups]
+                    with interruptible():
+                        if on_step is not None:
+                            on_step(len(groups) - len(unfinished), sum(group.num_output_tokens for group in groups))
+            except BaseException:
+                for group in groups:
+                    self._give_up(group)
+                raise
 
     def stream(self, prompt: Prompt, params: SamplingParams | None = None, *,
-               request_id: str | None = None) -> Iterator[RequestOutput]:
+               request_id: str | None = None) -> Stream:
         """Queue a request and yield its output after each new token; other requests advance too.
 
         Errors come from this call, not from the first output. Leaving the loop early aborts the request.
         """
-        return self._stream(self._queue(self._prepare(request_id, prompt, params, 0)))
+        group = self._prepare(request_id, prompt, params, 0)
+        with self._whole():
+            return Stream(self, self._queue(group))
 
-    def _stream(self, group: SequenceGroup) -> Iterator[RequestOutput]:
-        seen = 0
-        try:
-            while not group.is_finished:
-                if group.num_output_tokens == seen:
-                    self._advance()
-                    continue
-                seen = group.num_output_tokens
-                yield group.output()
-            yield group.output()
-        finally:
-            if self._groups.get(group.request_id) is group:  # its id may belong to another one by now
-                self.abort(group.request_id)
+    def _give_up(self, group: SequenceGroup | BeamGroup) -> None:
+        if self._groups.get(group.request_id) is group:  # its id may belong to another one by now
+            self.abort(group.request_id)
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """A section that Ctrl-C does not cut; at its end abandoned streams are aborted."""
+        with uninterrupted():
+            self._depth += 1
+            try:
+                yield
+            finally:
+                while self._depth == 1 and self._abandoned:
+                    self._give_up(self._abandoned.pop())
+                self._depth -= 1
+
+    def _abandon(self, group: SequenceGroup) -> None:
+        """Abort from a destructor: the garbage collector may call it in the middle of a step, then it waits."""
+        self._abandoned.append(group)
+        if self._depth == 0:
+            with self._whole():
+                pass
 
     def _prepare(self, request_id: str | None, prompt: Prompt, params: SamplingParams | None,
                  priority: float) -> SequenceGroup:
@@ -261,6 +280,10 @@ class LLMEngine:
         """One step; returns who got a token or ended."""
         if not self._groups:
             return []
+        with self._whole():
+            return self._step()
+
+    def _step(self) -> list[SequenceGroup]:
         finished = self.scheduler.step(self._run)
         plan = self._plan
         for group, tokens in self._first_tokens:
@@ -317,11 +340,14 @@ class LLMEngine:
     def _run(self, plan: StepPlan) -> dict[str, int]:
         """Compute a plan: request id -> its next token."""
         self._plan, self._first_tokens, self._beam_groups = plan, [], []
-        logits = self.executor.run(plan)
+        with interruptible():
+            logits = self.executor.run(plan)
         names = [item.request_id for item in plan.scheduled if item.sample]
         owners = [self._owners[name] for name in names]
+        largest = logits.argmax(dim=-1)
+        _check_finite(names, logits, largest)
         if all(one.is_plain for one in owners):
-            return dict(zip(names, logits.argmax(dim=-1).tolist(), strict=True))
+            return dict(zip(names, largest.tolist(), strict=True))
         return self._sample(names, owners, logits)
 
     def _sample(self, names: list[str], owners: list[OutputSequence | BeamGroup],
@@ -362,6 +388,56 @@ class LLMEngine:
 
     def _tokens_of(self, request_id: str) -> Sequence[int]:
         return self.scheduler.requests[request_id].token_ids
+
+
+class Stream:
+    """The outputs of one request, one for each new token. `close`, or dropping it, aborts the request."""
+
+    def __init__(self, engine: LLMEngine, group: SequenceGroup) -> None:
+        self._engine, self._group = engine, group
+        self._num_seen = 0
+        self._is_over = False
+
+    def __iter__(self) -> Stream:
+        return self
+
+    def __next__(self) -> RequestOutput:
+        if self._is_over:
+            raise StopIteration
+        group = self._group
+        with self._engine._whole():
+            try:
+                while not group.is_finished and group.num_output_tokens == self._num_seen:
+                    self._engine._advance()
+                    with interruptible():
+                        pass  # a place for Ctrl-C between steps
+            except BaseException:
+                self.close()
+                raise
+            self._num_seen = group.num_output_tokens
+            self._is_over = group.is_finished
+            return group.output()
+
+    def close(self) -> None:
+        """Abort the request unless it has ended; there are no more outputs."""
+        self._is_over = True
+        self._engine._give_up(self._group)
+
+    def __del__(self) -> None:
+        if not self._is_over:
+            self._engine._abandon(self._group)
+
+
+def _check_finite(names: Sequence[str], logits: torch.Tensor, largest: torch.Tensor) -> None:
+    """Refuse NaN, +inf and rows of -inf alone. Torch's argmax finds a NaN where there is one, so that looking
+    at one logit a row is enough."""
+    if not names:
+        return
+    finite = logits.gather(1, largest[:, None]).isfinite()
+    if not finite.all():
+        bad = [name for name, good in zip(names, finite[:, 0].tolist(), strict=True) if not good]
+        raise RequestError(f"logits of request {bad[0]} are not finite: the weights are damaged, or their type has "
+                           "too small a range (try dtype='float32'); its next token can't be chosen")
 
 
 @contextmanager

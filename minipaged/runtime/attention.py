@@ -283,7 +283,7 @@ def make_backend(name: str = "auto", device: torch.device | str = "cpu"):
         from minipaged.runtime.page_walk import is_available
 
         name = "cpp" if torch.device(device).type == "cpu" and is_available() else "torch"
-    if name not in BACKENDS:
-        raise ValueError(f"attention_backend is {name!r}; here there are 'auto', "
+    if not isinstance(name, str) or name not in BACKENDS:
+        raise ValueError(f"attention_backend is {name!r:.60}; here there are 'auto', "
                          f"{', '.join(map(repr, BACKENDS))}")
     return BACKENDS[name]()

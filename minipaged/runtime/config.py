@@ -17,6 +17,9 @@ from minipaged.hf_config import load_config
 ARCHITECTURES = {"LlamaForCausalLM": "llama", "MistralForCausalLM": "mistral",
                  "Qwen2ForCausalLM": "qwen2", "Qwen3ForCausalLM": "qwen3"}
 DEFAULT_ROPE_THETA = 10000.0
+MOST_LAYERS = 100_000  # far above any real model: what is beyond these is a damaged file
+MOST_POSITIONS = 2 ** 24  # there is a row of cos and sin for each
+MOST = 10 ** 12
 FULL, SLIDING = "full_attention", "sliding_attention"
 
 
@@ -54,7 +57,7 @@ class ModelConfig:
         """Read a config.json (path, folder, or its content). Errors: ModelFormatError naming the key."""
         config = load_config(source)
         model_type = _model_type(config)
-        layers, heads = _count(config, "num_hidden_layers"), _count(config, "num_attention_heads")
+        layers, heads = _count(config, "num_hidden_layers", most=MOST_LAYERS), _count(config, "num_attention_heads")
         hidden = _count(config, "hidden_size")
         kv_heads = _count(config, "num_key_value_heads", heads)
         if heads % kv_heads:
@@ -67,13 +70,14 @@ class ModelConfig:
         if head_dim % 2:
             raise ModelFormatError(f"config key 'head_dim' is {head_dim}; rotary positions need an even number")
         if config.get("hidden_act", "silu") != "silu":
-            raise ModelFormatError(f"config key 'hidden_act' is {config['hidden_act']!r}; this decoder has 'silu'")
+            raise ModelFormatError(f"config key 'hidden_act' is {_shown(config['hidden_act'])}; this decoder has "
+                                   "'silu'")
         has_bias = _flag(config, "attention_bias") and model_type in ("llama", "qwen3")
         theta, scaling = _rope(config)
         return cls(
             model_type=model_type, vocab_size=_count(config, "vocab_size"), hidden_size=hidden,
             intermediate_size=_count(config, "intermediate_size"), num_layers=layers, num_heads=heads,
-            num_kv_heads=kv_heads, head_dim=head_dim, max_model_len=_count(config, "max_position_embeddings", 2048),
+            num_kv_heads=kv_heads, head_dim=head_dim, max_model_len=_max_positions(config),
             rms_norm_eps=_number(config, "rms_norm_eps", 1e-6), rope_theta=theta, rope_scaling=scaling,
             windows=_windows(config, model_type, layers),
             qkv_bias=has_bias or model_type == "qwen2",  # Qwen2 always has them; no key says so
@@ -88,7 +92,8 @@ def eos_token_ids(config: Mapping, where: str) -> tuple[int, ...]:
     value = config.get("eos_token_id")
     ids = [] if value is None else value if isinstance(value, list) else [value]
     if not all(isinstance(token, int) and not isinstance(token, bool) and token >= 0 for token in ids):
-        raise ModelFormatError(f"{where} key 'eos_token_id' is {value!r}; it must be a token id or a list of them")
+        raise ModelFormatError(f"{where} key 'eos_token_id' is {_shown(value)}; it must be a token id or a list of "
+                               "them")
     return tuple(ids)
 
 
@@ -96,23 +101,29 @@ def _model_type(config: Mapping) -> str:
     names = config.get("architectures")
     if not names:
         found = config.get("model_type")
-        if found in ARCHITECTURES.values():
+        if isinstance(found, str) and found in ARCHITECTURES.values():
             return found
         names = [found]
-    if not isinstance(names, list) or names[0] not in ARCHITECTURES:
-        name = names[0] if isinstance(names, list) else names
-        raise ModelFormatError(f"config says the architecture is {name!r}; there are {', '.join(ARCHITECTURES)}")
-    return ARCHITECTURES[names[0]]
+    name = names[0] if isinstance(names, list) else names
+    if not isinstance(names, list) or not isinstance(name, str) or name not in ARCHITECTURES:
+        raise ModelFormatError(f"config key 'architectures': the architecture is {_shown(name)}; there are "
+                               f"{', '.join(ARCHITECTURES)}")
+    return ARCHITECTURES[name]
 
 
-def _count(config: Mapping, key: str, default: int | None = None) -> int:
+def _max_positions(config: Mapping) -> int:
+    return _count(config, "max_position_embeddings", 2048, most=MOST_POSITIONS)
+
+
+def _count(config: Mapping, key: str, default: int | None = None, *, least: int = 1, most: int = MOST) -> int:
     value = config.get(key)
     if value is None:
         if default is None:
             raise ModelFormatError(f"config lacks the key {key!r}")
         return default
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ModelFormatError(f"config key {key!r} is {value!r}; it must be a whole number of at least 1")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ModelFormatError(f"config key {key!r} is {_shown(value)}; it must be a whole number of at least "
+                               f"{least} and at most {most:,}")
     return value
 
 
@@ -120,15 +131,23 @@ def _number(config: Mapping, key: str, default: float | None = None) -> float:
     value = config.get(key)
     if value is None and default is not None:
         return default
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-        raise ModelFormatError(f"config key {key!r} is {value!r}; it must be a number above 0")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 10 ** 30:
+        raise ModelFormatError(f"config key {key!r} is {_shown(value)}; it must be a number above 0 and at most 1e30")
     return float(value)
+
+
+def _shown(value: object) -> str:
+    """A value in a message, cut to a readable length."""
+    try:
+        return f"{value!r:.60}"
+    except (ValueError, RecursionError):  # thousands of digits, or lists in lists in lists
+        return f"a {type(value).__name__} too large to print"
 
 
 def _flag(config: Mapping, key: str) -> bool:
     value = config.get(key)
-    if value not in (None, True, False):
-        raise ModelFormatError(f"config key {key!r} is {value!r}; it must be true or false")
+    if value is not None and not isinstance(value, bool):
+        raise ModelFormatError(f"config key {key!r} is {_shown(value)}; it must be true or false")
     return bool(value)
 
 
@@ -137,16 +156,16 @@ def _rope(config: Mapping) -> tuple[float, Mapping]:
     and `rope_scaling`, whose kind is called `type` or `rope_type`. Without any: theta 10000, no scaling."""
     nested = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if not isinstance(nested, Mapping):
-        raise ModelFormatError(f"the rope parameters of the config are {nested!r}; they must be an object")
+        raise ModelFormatError(f"the rope parameters of the config are {_shown(nested)}; they must be an object")
     kind = nested.get("rope_type") or nested.get("type") or "default"
     source = nested if nested.get("rope_theta") is not None else config
     theta = _number(source, "rope_theta", DEFAULT_ROPE_THETA)
     for part in (nested, config):
         if part.get("partial_rotary_factor") not in (None, 1, 1.0):
             raise ModelFormatError("config key 'partial_rotary_factor' is "
-                                   f"{part['partial_rotary_factor']!r}; only 1 (all of a head) is known")
+                                   f"{_shown(part['partial_rotary_factor'])}; only 1 (all of a head) is known")
     scaling = {**nested, "rope_type": kind}
-    scaling.setdefault("max_position_embeddings", _count(config, "max_position_embeddings", 2048))
+    scaling.setdefault("max_position_embeddings", _max_positions(config))
     return theta, scaling
 
 
@@ -164,9 +183,8 @@ def _windows(config: Mapping, model_type: str, layers: int) -> tuple[int | None,
     if model_type == "mistral":
         return (window,) * layers
     if kinds is None:
-        first = config.get("max_window_layers")
-        first = layers if first is None else first
+        first = _count(config, "max_window_layers", layers, least=0)
         kinds = [SLIDING if layer >= first else FULL for layer in range(layers)]
-    if not isinstance(kinds, list) or len(kinds) != layers or not set(kinds) <= {FULL, SLIDING}:
+    if not isinstance(kinds, list) or len(kinds) != layers or any(kind not in (FULL, SLIDING) for kind in kinds):
         raise ModelFormatError(f"config key 'layer_types' must list {layers} times {FULL!r} or {SLIDING!r}")
     return tuple(window if kind == SLIDING else None for kind in kinds)

@@ -19,23 +19,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from minipaged.core.request import SamplingParams
-    from minipaged.errors import RequestError
+    from minipaged.errors import RequestError, whole_number
     from minipaged.models import model_path
     from minipaged.models.stories import DEMO_PROMPTS, SYSTEM_PROMPT
     from minipaged.runtime.engine import LLM
+    from minipaged.runtime.loader import load_config
     from minipaged.runtime.paging_report import paging_report
     from minipaged.runtime.tokenizer import Tokenizer
 
+    whole_number("--block-size", args.block_size, 1)
     prompts = [SYSTEM_PROMPT + opening for opening in DEMO_PROMPTS]
     params = [SamplingParams(temperature=args.temperature, seed=args.seed + index, max_tokens=args.max_tokens)
               for index in range(len(prompts))]
     tokenizer = Tokenizer.from_folder(model_path(args.model))
     if tokenizer is None:
         raise RequestError(f"model {args.model} has no tokenizer.json, so it can't read text")
+    if args.events is not None:
+        args.events.open("a", encoding="utf-8").close()  # a path that can't be written: better told now
     num_blocks = args.num_blocks
     if num_blocks is None:
         prompt_ids = [tokenizer.encode(prompt) for prompt in prompts]
-        num_blocks = half_of_what_all_need(prompt_ids, args.max_tokens, args.block_size)
+        limit = load_config(model_path(args.model)).max_model_len
+        num_blocks = half_of_what_all_need(prompt_ids, args.max_tokens, args.block_size, limit)
     llm = LLM(args.model, block_size=args.block_size, num_blocks=num_blocks)
     # The common start is served once by itself; the twelve then share its blocks, the half full last one too.
     llm.generate([SYSTEM_PROMPT], SamplingParams(temperature=0, max_tokens=1))
@@ -54,13 +59,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def half_of_what_all_need(tokens: list[list[int]], max_tokens: int, block_size: int) -> int:
+def half_of_what_all_need(tokens: list[list[int]], max_tokens: int, block_size: int, max_model_len: int) -> int:
     """Blocks for the common start once, and for half of all that comes after it: too few to run undisturbed."""
     first, last = min(tokens), max(tokens)
     common = next((i for i, (a, b) in enumerate(zip(first, last)) if a != b), min(len(first), len(last)))
-    longest = max(map(len, tokens)) + max_tokens
-    own = sum(-(-(len(one) + max_tokens - common) // block_size) for one in tokens)
-    return max(-(-longest // block_size), common // block_size + own // 2)
+    ends = [min(len(one) + max_tokens, max_model_len) for one in tokens]
+    own = sum(-(-(end - common) // block_size) for end in ends)
+    return max(-(-max(ends) // block_size), common // block_size + own // 2)
 
 
 def _print_stories(openings: tuple[str, ...], outputs: list) -> None:

@@ -1,8 +1,9 @@
 """`LLM`: a model and an engine in one object, with the names of vLLM's (chapters 00 and 11)."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Integral
 from pathlib import Path
 
 from minipaged.core.request import SamplingParams
@@ -105,14 +106,21 @@ def _progress_bar(total: int, wanted: bool) -> Iterator[Callable[[int, int], Non
 def _as_list(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
     if isinstance(prompts, (str, dict)):
         return [prompts]
+    if isinstance(prompts, (bytes, bytearray)) or not isinstance(prompts, Iterable):
+        raise RequestError(f"prompts is {prompts!r:.60}; give a text, a list of token ids, or a list of prompts")
+    if hasattr(prompts, "tolist"):  # an array of numpy or a tensor
+        prompts = prompts.tolist()
+        prompts = prompts if isinstance(prompts, list) else [prompts]
     prompts = list(prompts)
-    is_token_ids = bool(prompts) and all(isinstance(item, int) for item in prompts)
+    is_token_ids = bool(prompts) and all(isinstance(item, Integral) for item in prompts)
     return [prompts] if is_token_ids else prompts
 
 
 def _one_for_each(params: SamplingParams | Sequence[SamplingParams] | None, count: int) -> list[SamplingParams]:
     if params is None or isinstance(params, SamplingParams):
         return [params or SamplingParams()] * count
+    if isinstance(params, (str, bytes, dict)) or not isinstance(params, Iterable):
+        raise RequestError(f"sampling_params is {params!r:.60}; give a SamplingParams object, or a list of them")
     params = list(params)
     if len(params) != count:
         raise RequestError(f"there are {count} prompts and {len(params)} sampling parameters; give one for all or "

@@ -52,6 +52,9 @@ def run(args: argparse.Namespace) -> int:
             printed = len(text)
     finally:  # also after Ctrl-C: what was printed stays, on a line of its own
         print(flush=True)
+    if output.outputs[0].finish_reason == "capacity":
+        print(f"minipaged generate: the pool is full after {len(output.outputs[0].token_ids)} new tokens; raise "
+              "--num-blocks for more", file=sys.stderr)
     return 0
 
 

@@ -33,18 +33,22 @@ class _Interrupts:
             self.is_pending = False
             self.handle(signal.SIGINT, None)
 
-    def enter(self) -> None:
+    def enter(self) -> bool:
+        """False where SIGINT has no Python handler: then there is nothing to put off."""
         if self.depth == 0:
-            self.previous = signal.getsignal(signal.SIGINT)
             self.is_open = self.is_pending = False
-            signal.signal(signal.SIGINT, self.handle)
+            previous = signal.signal(signal.SIGINT, self.handle)
+            if not callable(previous):
+                signal.signal(signal.SIGINT, previous)
+                return False
+            self.previous = previous
         self.depth += 1
+        return True
 
     def leave(self) -> None:
         self.depth -= 1
         if self.depth == 0:
-            if signal.getsignal(signal.SIGINT) == self.handle:  # else someone put their own in place meanwhile
-                signal.signal(signal.SIGINT, self.previous)
+            signal.signal(signal.SIGINT, self.previous)
             if self.is_pending:
                 self.is_pending = False
                 self.previous(signal.SIGINT, None)
@@ -66,13 +70,11 @@ class uninterrupted:  # noqa: N801 - used as a function
     __slots__ = ("_is_active", "_was_open")
 
     def __enter__(self) -> None:
-        self._is_active = _in_main_thread() and (
-            _INTERRUPTS.depth > 0 or callable(signal.getsignal(signal.SIGINT)))
+        self._is_active, self._was_open = _in_main_thread(), False
         if self._is_active:
-            self._was_open = _INTERRUPTS.depth > 0 and _INTERRUPTS.is_open
-            if self._was_open:
-                _INTERRUPTS.is_open = False
-            _INTERRUPTS.enter()
+            if _INTERRUPTS.depth > 0 and _INTERRUPTS.is_open:
+                self._was_open, _INTERRUPTS.is_open = True, False
+            self._is_active = _INTERRUPTS.enter()
 
     def __exit__(self, *exception: object) -> None:
         if self._is_active:

@@ -6,16 +6,46 @@ pool for swapping has the same layout in CPU memory.
 """
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 
 import torch
 
+from minipaged.formulas import format_bytes
 from minipaged.runtime.config import ModelConfig
 
 
 def block_bytes(config: ModelConfig, block_size: int, dtype: torch.dtype) -> int:
     """Bytes of one block: K and V of all layers."""
     return 2 * config.num_layers * block_size * config.num_kv_heads * config.head_dim * dtype.itemsize
+
+
+def check_fits(num_blocks: int, num_cpu_blocks: int, bytes_per_block: int, device: torch.device) -> None:
+    """Refuse a pool that this machine can't hold, before anything of it is made. Errors: ValueError.
+
+    The system hands out memory on paper and ends the process that uses too much of it, so that trying is no test.
+    """
+    on_device, on_host = num_blocks * bytes_per_block, num_cpu_blocks * bytes_per_block
+    if device.type == "cuda":
+        _refuse_above(torch.cuda.mem_get_info(device)[1], on_device, "num_blocks or kv_memory", num_blocks, "the GPU")
+    else:
+        on_host += on_device
+    name = "num_cpu_blocks" if num_cpu_blocks > num_blocks else "num_blocks or kv_memory"
+    _refuse_above(_physical_memory(), on_host, name, max(num_blocks, num_cpu_blocks), "this machine")
+
+
+def _refuse_above(most: int | None, asked: int, name: str, blocks: int, where: str) -> None:
+    if asked > (2**63 - 1 if most is None else most):
+        has = "" if most is None else f", {where} has {format_bytes(most, exact=False)}"
+        raise ValueError(f"a pool of {blocks:,} blocks takes {asked:,} bytes{has}; lower {name}")
+
+
+def _physical_memory() -> int | None:
+    """Bytes of RAM; None where the system doesn't say (Windows)."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 class KVPool:
@@ -35,7 +65,12 @@ class KVPool:
     def _tensor(config: ModelConfig, blocks: int, block_size: int, dtype: torch.dtype,
                 device: torch.device | str) -> torch.Tensor:
         shape = (2, config.num_layers, blocks, block_size, config.num_kv_heads, config.head_dim)
-        return torch.zeros(shape, dtype=dtype, device=device)  # pages that nobody touches cost nothing
+        try:
+            return torch.zeros(shape, dtype=dtype, device=device)  # pages that nobody touches cost nothing
+        except (RuntimeError, MemoryError, OverflowError):
+            asked = blocks * block_bytes(config, block_size, dtype)
+            raise ValueError(f"there is no memory for a pool of {blocks:,} blocks, {asked:,} bytes; lower num_blocks, "
+                             "kv_memory or num_cpu_blocks") from None
 
     @property
     def nbytes(self) -> int:

@@ -21,13 +21,14 @@ from minipaged.core import (
     StepPlan,
     check_invariants,
 )
-from minipaged.errors import RequestError
+from minipaged.core.policy import choose_victim_rule
+from minipaged.errors import RequestError, whole_number
 from minipaged.formulas import parse_bytes
 from minipaged.runtime.attention import make_backend
 from minipaged.runtime.beam_search import BeamGroup, BeamSearchParams
 from minipaged.runtime.executor import PagedExecutor, RecomputeExecutor
 from minipaged.runtime.interrupts import interruptible, uninterrupted
-from minipaged.runtime.kv_pool import KVPool, block_bytes
+from minipaged.runtime.kv_pool import KVPool, block_bytes, check_fits
 from minipaged.runtime.model import DecoderModel
 from minipaged.runtime.outputs import BeamSearchOutput, Logprob, RequestOutput
 from minipaged.runtime.sampler import check_params, sample, top_logprobs
@@ -35,6 +36,7 @@ from minipaged.runtime.sequence_group import Sequence as OutputSequence
 from minipaged.runtime.sequence_group import SequenceGroup
 from minipaged.runtime.tokenizer import Tokenizer
 
+BOOKKEEPING = 200  # bytes that core needs for a block, about
 DEFAULT_KV_MEMORY = 256 * 2 ** 20  # the pool's size where nobody says it; less when it could not be used
 
 #: A text, token ids, or {"prompt": text} / {"prompt_token_ids": ids}, with "cache_salt" if wanted.
@@ -56,11 +58,18 @@ class LLMEngine:
                  scheduling_policy: str = "fcfs", quantum: int = 16, attention_backend: str = "auto",
                  seed: int = 0, check_invariants: bool = False, events: EventLog | None | str = "new") -> None:
         self.model, self.tokenizer = model, tokenizer
-        self.max_model_len = model.max_model_len if max_model_len is None else max_model_len
+        self.max_model_len = model.max_model_len
+        if max_model_len is not None:
+            self.max_model_len = whole_number("max_model_len", max_model_len, 0)
         if not 1 <= self.max_model_len <= model.max_model_len:
             raise ValueError(f"max_model_len is {max_model_len}; the model takes 1 to {model.max_model_len} tokens")
         self.events = EventLog() if events == "new" else events
-        num_blocks = _pool_size(model, block_size, num_blocks, kv_memory, max_num_seqs * self.max_model_len)
+        block_size = whole_number("block_size", block_size, 1)
+        num_cpu_blocks = whole_number("num_cpu_blocks", num_cpu_blocks, 0)
+        num_blocks = _pool_size(model, block_size, num_blocks, kv_memory,
+                                whole_number("max_num_seqs", max_num_seqs, 1) * self.max_model_len)
+        tensors = block_bytes(model.config, block_size, model.dtype) if use_cache else 0
+        check_fits(num_blocks, num_cpu_blocks, tensors + BOOKKEEPING, model.device)
         self.kv = KVCacheManager(num_blocks, block_size, enable_prefix_caching=enable_prefix_caching and use_cache,
                                  share_partial_blocks=share_partial_blocks, free_order=free_order,
                                  num_cpu_blocks=num_cpu_blocks, events=self.events)
@@ -243,14 +252,23 @@ class LLMEngine:
     def _read_prompt(self, name: str, prompt: Prompt) -> tuple[str | None, Sequence[int], object]:
         """(text, token ids, cache salt)."""
         salt = None
+        is_text = isinstance(prompt, str)
         if isinstance(prompt, dict):
             known = {"prompt", "prompt_token_ids", "cache_salt"}
             if not set(prompt) <= known or not ("prompt" in prompt) ^ ("prompt_token_ids" in prompt):
                 raise RequestError(f"request {name}: a prompt dictionary has 'prompt' or 'prompt_token_ids', and "
                                    f"maybe 'cache_salt'; got the keys {sorted(map(str, prompt))}")
             salt = prompt.get("cache_salt")
-            prompt = prompt.get("prompt", prompt.get("prompt_token_ids"))
-        if not isinstance(prompt, str):
+            is_text = "prompt" in prompt
+            prompt = prompt["prompt" if is_text else "prompt_token_ids"]
+            if is_text and not isinstance(prompt, str):
+                raise RequestError(f"request {name}: 'prompt' is {prompt!r:.60}; it must be a text (ids go into "
+                                   "'prompt_token_ids')")
+        if not is_text:
+            if hasattr(prompt, "tolist"):  # an array of numpy or a tensor
+                prompt = prompt.tolist()
+            if isinstance(prompt, Sequence) and any(isinstance(token, bool) for token in prompt):
+                raise RequestError(f"request {name}: a prompt is a list of integer token ids; got {prompt!r:.60}")
             return None, prompt, salt
         if self.tokenizer is None:
             raise RequestError(f"request {name}: the model folder has no tokenizer.json; give prompt_token_ids")
@@ -449,7 +467,14 @@ def _naming_prompt(index: int) -> Iterator[None]:
 
 
 def _make_scheduler(policy: str, kv: KVCacheManager, *, continuous: dict, **options):
-    if policy == "static":
+    policies = ("fcfs", "round_robin", "priority", "static")
+    if not isinstance(policy, str) or policy not in policies:
+        raise ValueError(f"scheduling_policy is {policy!r:.60}; it must be one of {', '.join(policies)}")
+    if policy == "static":  # it never preempts, but a wrong word is a mistake all the same
+        choose_victim_rule(continuous["victim"], policy)
+        if continuous["preemption_mode"] not in ("recompute", "swap"):
+            raise ValueError(f"preemption_mode is {continuous['preemption_mode']!r:.60}; it must be 'recompute' or "
+                             "'swap'")
         from minipaged.core import StaticBatchingScheduler
 
         return StaticBatchingScheduler(kv, **options)
@@ -462,9 +487,7 @@ def _pool_size(model: DecoderModel, block_size: int, num_blocks: int | None, kv_
     if num_blocks is not None:
         if kv_memory is not None:
             raise ValueError(f"num_blocks is {num_blocks} and kv_memory {kv_memory!r}; give one of them")
-        return num_blocks
-    if block_size < 1:
-        raise ValueError(f"block_size is {block_size}; it must be at least 1")
+        return whole_number("num_blocks", num_blocks, 1)
     size = block_bytes(model.config, block_size, model.dtype)
     if kv_memory is not None:
         budget = parse_bytes(kv_memory)

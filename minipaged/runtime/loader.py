@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 
-from minipaged.errors import ModelFormatError
+from minipaged.errors import ModelFormatError, whole_number
 from minipaged.models import model_path
 from minipaged.runtime.config import ModelConfig, eos_token_ids
 from minipaged.runtime.gguf_file import GGUFFile
@@ -30,14 +30,16 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.
 
 def choose_device(device: str = "auto") -> torch.device:
     """"auto" is the GPU where torch finds one, else the CPU. Errors: ValueError for an unknown device."""
-    if device == "auto":
+    if isinstance(device, str) and device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        chosen = torch.device(device)
+        chosen = torch.device(device) if isinstance(device, (str, torch.device)) else None
     except RuntimeError:
-        raise ValueError(f"device is {device!r}; it must be 'auto', 'cpu', 'cuda' or 'cuda:N'") from None
+        chosen = None
+    if chosen is None or chosen.type not in ("cpu", "cuda"):
+        raise ValueError(f"device is {device!r:.60}; it must be 'auto', 'cpu', 'cuda' or 'cuda:N'")
     if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device is {device!r}, and torch finds no CUDA GPU here; use 'cpu' or 'auto'")
+        raise ValueError(f"device is {str(device)!r}, and torch finds no CUDA GPU here; use 'cpu' or 'auto'")
     return chosen
 
 
@@ -46,13 +48,15 @@ def choose_dtype(dtype: str, config: ModelConfig, device: torch.device) -> torch
     if dtype == "auto":
         stored = DTYPES.get(config.dtype, torch.float32)
         return torch.float32 if device.type == "cpu" and stored.itemsize < 4 else stored
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype is {dtype!r}; it must be 'auto', {', '.join(map(repr, DTYPES))}")
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise ValueError(f"dtype is {dtype!r:.60}; it must be 'auto', {', '.join(map(repr, DTYPES))}")
     return DTYPES[dtype]
 
 
 def find_model(model: str | os.PathLike[str]) -> Path:
     """A folder or a GGUF file: "smollm2", a path that ends in .gguf, or what `model_path` knows."""
+    if not isinstance(model, (str, os.PathLike)):
+        raise ValueError(f"model is {model!r:.60}; it must be a name or a path")
     if model == SMOLLM2:
         return find_smollm2()
     path = Path(model).expanduser()
@@ -84,7 +88,7 @@ def load_model(folder: Path, *, device: str = "auto", dtype: str = "auto",
 
 def _make_model(config: ModelConfig, stored: Iterator[tuple[str, torch.Tensor]], source: Path, device: str, dtype: str,
                 max_model_len: int | None) -> DecoderModel:
-    if max_model_len is not None and not 1 <= max_model_len <= config.max_model_len:
+    if max_model_len is not None and not 1 <= whole_number("max_model_len", max_model_len, 0) <= config.max_model_len:
         raise ValueError(f"max_model_len is {max_model_len}; the model in {source.name} takes 1 to "
                          f"{config.max_model_len} tokens")
     chosen_device = choose_device(device)

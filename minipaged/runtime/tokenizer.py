@@ -10,7 +10,7 @@ from pathlib import Path
 
 import tokenizers
 
-from minipaged.errors import ModelFormatError
+from minipaged.errors import ModelFormatError, RequestError
 from minipaged.runtime.chat import read_chat_template, render_chat
 
 UNFINISHED = "\N{REPLACEMENT CHARACTER}"  # what half a character decodes to
@@ -45,12 +45,21 @@ class Tokenizer:
         return cls(tokenizer, *read_chat_template(folder))
 
     def encode(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text).ids
+        """Token ids. Raises RequestError for a text that is no Unicode."""
+        return self._encode(text, add_special_tokens=True)
 
     def encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
         """A conversation, up to where the answer begins. Raises RequestError."""
         text = render_chat(self.chat_template, messages, self._special)
-        return self._tokenizer.encode(text, add_special_tokens=False).ids  # the template writes those it wants
+        return self._encode(text, add_special_tokens=False)  # the template writes those it wants
+
+    def _encode(self, text: str, add_special_tokens: bool) -> list[int]:
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise RequestError(f"the text has {text[error.start]!a} at position {error.start}: half of a surrogate "
+                               "pair, which is no character") from None
+        return self._tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return self._tokenizer.decode(list(token_ids), skip_special_tokens=True)

@@ -1,7 +1,9 @@
 """What a user can get wrong costs a clear error or the stated meaning, and nobody else anything."""
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import torch
 
 from minipaged import LLM, SamplingParams
 from minipaged.core import RequestStatus
@@ -30,6 +32,11 @@ BAD = {
     "not integers": ({"prompt_token_ids": [1.5]}, "integer"),
     "nothing": (None, "integer token ids"),
     "a number": (7, "integer token ids"),
+    "half a character": ("a\ud800", "ud800.*position 1"),
+    "ids as text": ({"prompt_token_ids": "text"}, "integer token ids"),
+    "text as ids": ({"prompt": [1, 2]}, "'prompt' is .*must be a text"),
+    "bytes": (b"text", "integer token ids"),
+    "truth values": ([True, 1], "integer token ids"),
     "unknown key": ({"promt": "x"}, "promt"),
     "two prompts in one": ({"prompt": "x", "prompt_token_ids": [1]}, "'prompt' or 'prompt_token_ids'"),
     "longer than the model": ([1] * 64, "64 prompt tokens.*takes 64"),
@@ -87,6 +94,89 @@ def test_bad_sampling_parameters(folder, params, message):
 def test_one_params_for_each_prompt(folder):
     with pytest.raises(RequestError, match="3 prompts and 2 sampling parameters"):
         make_llm(folder).generate(GOOD, [GREEDY, GREEDY])
+
+
+@pytest.mark.parametrize(("prompts", "params", "message"), [
+    (None, None, "prompts is None"), (5, None, "prompts is 5"), (b"ab", None, "prompts is b'ab'"),
+    ([True, 1], None, "integer token ids"),
+    (["a"], 5, "sampling_params is 5"), (["a"], {"n": 1}, "sampling_params is")])
+def test_arguments_of_another_kind(folder, prompts, params, message):
+    llm = make_llm(folder)
+    with pytest.raises(RequestError, match=message):
+        llm.generate(prompts, params)
+    assert all_blocks_are_back(llm)
+
+
+@pytest.mark.parametrize("prompt", [np.array([5, 6, 7]), torch.tensor([5, 6, 7]), [np.int64(5), np.int32(6), 7]])
+def test_arrays_are_token_ids(folder, solo, prompt):
+    output, = make_llm(folder).generate(prompt, GREEDY)
+    assert output.prompt_token_ids == [5, 6, 7] and output.outputs[0].token_ids == solo([5, 6, 7], GREEDY)
+
+
+def test_rows_of_an_array_are_prompts(folder, solo):
+    outputs = make_llm(folder).generate(np.array([[5, 6], [7, 8]]), GREEDY)
+    assert [output.outputs[0].token_ids for output in outputs] == [solo([5, 6], GREEDY), solo([7, 8], GREEDY)]
+
+
+@pytest.mark.parametrize("params", [GREEDY, SamplingParams(seed=1), SamplingParams(n=2, seed=1)])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_logits_that_are_not_finite_name_their_request(folder, solo, params, value):
+    llm = make_llm(folder)
+    run = llm.engine.executor.run
+
+    def damaged(plan):
+        logits = run(plan).clone()
+        logits[-1, 7] = value
+        return logits
+
+    llm.engine.executor.run = damaged
+    with pytest.raises(RequestError, match="logits of request 1 are not finite"):
+        llm.generate([GOOD[0], GOOD[1]], params)
+    assert all_blocks_are_back(llm)
+    llm.engine.executor.run = run
+    assert llm.generate([GOOD[0]], GREEDY)[0].outputs[0].token_ids == solo(GOOD[0], GREEDY)
+
+
+def test_some_tokens_may_be_impossible_but_not_all(folder):
+    llm = make_llm(folder)
+    run, allowed = llm.engine.executor.run, 5
+
+    def masked(plan):
+        logits = run(plan).clone()
+        logits[:, allowed:] = float("-inf")
+        return logits
+
+    llm.engine.executor.run = masked
+    for params in (GREEDY, SamplingParams(seed=1)):
+        assert max(llm.generate([GOOD[0]], params)[0].outputs[0].token_ids) < 5
+    allowed = 0
+    with pytest.raises(RequestError, match="not finite"):
+        llm.generate([GOOD[0]], GREEDY)
+
+
+def test_a_stream_that_nobody_reads_is_aborted(folder):
+    llm = make_llm(folder)
+    stream = llm.engine.stream(GOOD[0], GREEDY)
+    assert llm.engine.has_unfinished
+    stream.close()
+    assert all_blocks_are_back(llm) and list(stream) == []
+    stream = llm.engine.stream(GOOD[0], GREEDY)
+    del stream
+    assert all_blocks_are_back(llm)
+
+
+def test_a_stream_dropped_in_the_middle_of_a_step_waits_for_its_end(folder, solo):
+    llm = make_llm(folder)
+    held = [llm.engine.stream(GOOD[1], GREEDY)]
+    run = llm.engine.executor.run
+
+    def dropping(plan):
+        held.clear()
+        return run(plan)
+
+    llm.engine.executor.run = dropping
+    assert llm.generate([GOOD[0]], GREEDY)[0].outputs[0].token_ids == solo(GOOD[0], GREEDY)
+    assert all_blocks_are_back(llm)
 
 
 def test_no_prompts_is_no_outputs(folder):
@@ -229,10 +319,38 @@ def test_generate_gives_up_its_prompts_when_a_step_fails(folder, solo):
     (dict(scheduling_policy="lottery"), "lottery"),
     (dict(victim="oldest"), "oldest"),
     (dict(free_order="random"), "random"),
+    (dict(num_blocks=10 ** 9), "1,000,000,000 blocks.*lower num_blocks"),
+    (dict(num_blocks=10 ** 30), "lower num_blocks"),
+    (dict(num_blocks=None, kv_memory="100TiB"), "lower num_blocks or kv_memory"),
+    (dict(num_cpu_blocks=10 ** 12), "lower num_cpu_blocks"),
+    (dict(block_size=10 ** 15), "lower num_blocks"),
+    (dict(num_blocks=10 ** 11, use_cache=False), "lower num_blocks"),
+    (dict(block_size="16"), "block_size is '16'"),
+    (dict(block_size=2.5), "block_size is 2.5"),
+    (dict(block_size=None), "block_size is None"),
+    (dict(num_blocks="5"), "num_blocks is '5'"),
+    (dict(num_cpu_blocks="5"), "num_cpu_blocks is '5'"),
+    (dict(max_num_seqs="5"), "max_num_seqs is '5'"),
+    (dict(max_model_len=2.5), "max_model_len is 2.5"),
+    (dict(device=None), "device is None"),
+    (dict(device="meta"), "device is 'meta'"),
+    (dict(device="mps"), "device is 'mps'"),
+    (dict(dtype=["float32"]), "dtype is .'float32'"),
+    (dict(attention_backend=["torch"]), "attention_backend is .'torch'"),
+    (dict(scheduling_policy=["fcfs"]), "scheduling_policy is .'fcfs'"),
+    (dict(scheduling_policy="lottery"), "fcfs, round_robin, priority, static"),
+    (dict(scheduling_policy="static", victim="oldest"), "victim is 'oldest'"),
+    (dict(scheduling_policy="static", preemption_mode="drop"), "preemption_mode is 'drop'"),
 ])
 def test_bad_options(folder, options, message):
     with pytest.raises(ValueError, match=message):
         make_llm(folder, **options)
+
+
+@pytest.mark.parametrize("model", [None, 5, ["tiny"]])
+def test_a_model_that_is_no_name(model):
+    with pytest.raises(ValueError, match="model is .*name or a path"):
+        LLM(model)
 
 
 def test_a_lone_request_that_outgrows_the_pool_ends_and_the_next_is_served(folder, solo):

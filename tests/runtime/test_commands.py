@@ -9,6 +9,7 @@ import pytest
 
 from minipaged.cli import main
 from minipaged.core import EventLog
+from minipaged.runtime.demo import half_of_what_all_need
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +100,22 @@ def test_ctrl_c_keeps_what_was_printed(story_model, capsys, monkeypatch):
     assert captured.out.endswith("\n") and "interrupted" in captured.err
     # Half a character may have been waiting for its end.
     assert len(captured.out) > 3 and whole.startswith(captured.out[:-1])
+
+
+def test_demo_tells_mistakes_before_the_work(story_model, capsys, tmp_path):
+    for arguments, message in ((["--block-size", "0"], "--block-size is 0"),
+                               (["--events", str(tmp_path / "gone" / "x")], "No such file")):
+        assert main(["demo", "-m", story_model, *arguments]) == 2
+        out, err = capsys.readouterr()
+        assert message in err and out == "" and len(err.splitlines()) == 1
+
+
+def test_the_pool_of_the_demo_knows_the_longest_request():
+    assert half_of_what_all_need([[1] * 8, [2] * 8], 10 ** 6, 4, 32) == 8
+
+
+def test_generate_says_when_the_pool_was_full(story_model, capsys):
+    assert main(["generate", "-m", story_model, "the cat", "--num-blocks", "1", "--block-size", "8",
+                 "--ignore-eos"]) == 0
+    err = capsys.readouterr().err
+    assert "the pool is full after" in err and "--num-blocks" in err

@@ -109,6 +109,7 @@ def test_at_random_times(folder, solo, options):
             if outputs is not None:
                 assert [output.outputs[0].token_ids for output in outputs] == wanted
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGINT, old[0])
         signal.signal(signal.SIGALRM, old[1])
     assert num_cut > 20

@@ -59,13 +59,18 @@ def _llama3(frequencies: torch.Tensor, scaling: Mapping) -> torch.Tensor:
 
 def _yarn(powers: torch.Tensor, head_dim: int, theta: float, scaling: Mapping) -> tuple[torch.Tensor, float]:
     """Dimensions that turn often within the original context are kept, those that turn rarely are slowed."""
-    original = _number(scaling, "original_max_position_embeddings", scaling.get("max_position_embeddings"))
-    factor = _number(scaling, "factor", scaling.get("max_position_embeddings", original) / original)
+    if theta <= 1:
+        raise ModelFormatError(f"config key 'rope_theta' is {theta}; yarn needs a number above 1")
+    known = "original_max_position_embeddings"
+    if scaling.get(known) is None:
+        known = "max_position_embeddings"
+    original = _number(scaling, known)
+    factor = _number(scaling, "factor", _number(scaling, "max_position_embeddings", original) / original)
 
     def dimension(turns: float) -> float:
         return head_dim * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(theta))
 
-    low, high = dimension(scaling.get("beta_fast") or 32), dimension(scaling.get("beta_slow") or 1)
+    low, high = dimension(_number(scaling, "beta_fast", 32)), dimension(_number(scaling, "beta_slow", 1))
     if scaling.get("truncate", True):
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0), min(high, head_dim - 1)
@@ -76,16 +81,19 @@ def _yarn(powers: torch.Tensor, head_dim: int, theta: float, scaling: Mapping) -
     def magnitude(weight: float) -> float:
         return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1.0
 
-    attention_factor = scaling.get("attention_factor")
-    if attention_factor is None:
-        both = scaling.get("mscale"), scaling.get("mscale_all_dim")
-        attention_factor = magnitude(both[0]) / magnitude(both[1]) if all(both) else magnitude(1)
-    return frequencies, float(attention_factor)
+    both = scaling.get("mscale"), scaling.get("mscale_all_dim")
+    if all(both):
+        usual = magnitude(_number(scaling, "mscale")) / magnitude(_number(scaling, "mscale_all_dim"))
+    else:
+        usual = magnitude(1)
+    return frequencies, float(_number(scaling, "attention_factor", usual))
 
 
 def _number(scaling: Mapping, key: str, default: float | None = None) -> float:
     value = scaling.get(key)
     value = default if value is None else value
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-        raise ModelFormatError(f"the config's rope parameter {key!r} is {value!r}; it must be a number above 0")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1e-30 <= value <= 10 ** 30:
+        what = "a number of too many digits" if isinstance(value, int) and value > 10 ** 30 else f"{value!r:.60}"
+        raise ModelFormatError(f"the config's rope parameter {key!r} is {what}; it must be a number above 0, and "
+                               "at most 1e30")
     return value

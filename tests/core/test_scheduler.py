@@ -43,6 +43,10 @@ def test_the_largest_token_id_is_taken() -> None:
     assert Request("a", [2**63 - 1, 0]).prompt_token_ids == [2**63 - 1, 0]
 
 
+def test_a_very_high_temperature_is_a_number_too() -> None:
+    assert SamplingParams(temperature=1e299).temperature == 1e299
+
+
 @pytest.mark.parametrize(("options", "message"), [
     ({"n": 0}, "n is 0; it must be a whole number of at least 1"),
     ({"n": 1.5}, "n is 1.5; it must be a whole number of at least 1"),
@@ -157,6 +161,7 @@ def test_a_request_can_be_added_only_once() -> None:
     ({"watermark": -0.1}, "watermark is -0.1; it must be at least 0 and below 1"),
     ({"long_prefill_token_threshold": -1},
      "long_prefill_token_threshold is -1; it must be a whole number of at least 0"),
+    ({"victim": ["newest"]}, "victim is ['newest']; it must be one of newest, most_generated, lowest_priority"),
     ({"scheduling_policy": "lottery"},
      "scheduling_policy is 'lottery'; it must be one of fcfs, priority, round_robin"),
     ({"victim": "oldest"}, "victim is 'oldest'; it must be one of newest, most_generated, lowest_priority"),

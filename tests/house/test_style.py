@@ -1,6 +1,7 @@
 """Rules of the house that a machine can check."""
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -40,24 +41,33 @@ def test_no_pickle(root, tracked):
     assert [path.name for path in sources if pattern.search(path.read_text(encoding="utf-8"))] == []
 
 
-def test_core_is_small_and_pure(root):
-    """At most 1,650 lines of code in core/, no file over 250 lines, no torch, no numpy."""
-    import ast
-
+def core_lines(root) -> int:
+    """Lines of code in core/: docstrings, comments and blank lines apart."""
     total = 0
     for path in sorted((root / "minipaged" / "core").glob("*.py")):
         text = path.read_text(encoding="utf-8")
-        tree = ast.parse(text)
-        documented = (node for node in ast.walk(tree)
+        documented = (node for node in ast.walk(ast.parse(text))
                       if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node))
         docstrings = {line for node in documented
                       for line in range(node.body[0].lineno, node.body[0].end_lineno + 1)}
-        lines = text.splitlines()
-        total += sum(1 for number, line in enumerate(lines, 1)
+        total += sum(1 for number, line in enumerate(text.splitlines(), 1)
                      if line.strip() and not line.strip().startswith("#") and number not in docstrings)
-        assert len(lines) <= 250, f"{path.name} has {len(lines)} lines"
-        imported = {name.split(".")[0] for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))
+    return total
+
+
+def test_core_is_pure_and_no_file_is_long(root):
+    """No file over 250 lines, no torch, no numpy; and no more code than there is today."""
+    for path in sorted((root / "minipaged" / "core").glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= 250, f"{path.name} has {len(text.splitlines())} lines"
+        imports = [node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.Import, ast.ImportFrom))]
+        imported = {name.split(".")[0] for node in imports
                     for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else
                                  [alias.name for alias in node.names])}
         assert imported <= set(sys.stdlib_module_names) | {"minipaged"}, f"{path.name} imports {imported}"
-    assert total <= 1650, f"core has {total} lines of code"
+    assert core_lines(root) <= 1606, "core/ may only shrink"
+
+
+@pytest.mark.xfail(strict=True, reason="core/ is larger than it should be: about 1,600 lines of code, not 1,300")
+def test_core_has_at_most_1300_lines_of_code(root):
+    assert core_lines(root) <= 1300

@@ -20,7 +20,7 @@ class BaseScheduler:
     `running` is in order of admission; `waiting` holds all others, with and without memory, next one first.
     """
 
-    def __init__(self, kv: KVCacheManager, *, max_num_seqs: int, max_num_batched_tokens: int,
+    def __init__(self, kv: KVCacheManager, *, policy: str, max_num_seqs: int, max_num_batched_tokens: int,
                  max_model_len: int | None, eos_token_ids: Iterable[int], events: EventLog | None) -> None:
         self.kv = kv
         self.max_num_seqs = whole_number("max_num_seqs", max_num_seqs, 1)
@@ -35,6 +35,9 @@ class BaseScheduler:
         self._events = events
         self._plan: StepPlan | None = None  # scheduled, not yet committed
         self._num_added = 0
+        if events is not None:
+            events.emit("scheduler", policy=policy, max_num_seqs=self.max_num_seqs,
+                        max_num_batched_tokens=self.max_num_batched_tokens)
 
     @property
     def has_unfinished(self) -> bool:

@@ -21,6 +21,7 @@ from minipaged.errors import TraceFormatError
 #: kind -> (what happened, the fields of its data)
 KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "pool": ("a pool was made", ("num_blocks", "block_size", "num_cpu_blocks", "free_order")),
+    "scheduler": ("a scheduler was made", ("policy", "max_num_seqs", "max_num_batched_tokens")),
     "add": ("a request joined the waiting queue", ("request", "num_tokens", "max_num_tokens", "priority")),
     "fork": ("a request was forked; it holds its parent's blocks", ("request", "parent", "num_tokens")),
     "admit": ("a request got a seat", ("request", "cached_tokens", "resumed", "was")),

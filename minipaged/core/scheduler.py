@@ -38,8 +38,8 @@ class ContinuousBatchingScheduler(BaseScheduler):
                  long_prefill_token_threshold: int = 0, scheduling_policy: str = "fcfs", quantum: int = 16,
                  victim: str = "newest", preemption_mode: str = "recompute", watermark: float = 0.0,
                  eos_token_ids: Iterable[int] = (), events: EventLog | None = None) -> None:
-        super().__init__(kv, max_num_seqs=max_num_seqs, max_num_batched_tokens=max_num_batched_tokens,
-                         max_model_len=max_model_len, eos_token_ids=eos_token_ids, events=events)
+        super().__init__(kv, policy=scheduling_policy, max_num_seqs=max_num_seqs, max_model_len=max_model_len,
+                         max_num_batched_tokens=max_num_batched_tokens, eos_token_ids=eos_token_ids, events=events)
         if preemption_mode not in ("recompute", "swap"):
             raise ValueError(f"preemption_mode is {preemption_mode!r}; it must be 'recompute' or 'swap'")
         if not 0 <= watermark < 1:

@@ -25,8 +25,8 @@ class StaticBatchingScheduler(BaseScheduler):
     def __init__(self, kv: KVCacheManager, *, max_num_seqs: int = 64, max_num_batched_tokens: int = 2048,
                  max_model_len: int | None = None, eos_token_ids: Iterable[int] = (),
                  events: EventLog | None = None) -> None:
-        super().__init__(kv, max_num_seqs=max_num_seqs, max_num_batched_tokens=max_num_batched_tokens,
-                         max_model_len=max_model_len, eos_token_ids=eos_token_ids, events=events)
+        super().__init__(kv, policy="static", max_num_seqs=max_num_seqs, max_model_len=max_model_len,
+                         max_num_batched_tokens=max_num_batched_tokens, eos_token_ids=eos_token_ids, events=events)
 
     def _plan_step(self, plan: StepPlan) -> None:
         if not self.running:

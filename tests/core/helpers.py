@@ -147,15 +147,15 @@ def append(kv: KVCacheManager, one: Request, tokens: Sequence[int]) -> StepPlan:
 
 
 class Rebuilt:
-    """Memory and queues, rebuilt from events alone. `policy` says where a request joins the waiting queue.
+    """Memory and queues, rebuilt from events alone.
 
     ref_count: count of each block. free: the free queue, front first. tables: request -> blocks, of those that
     hold any. keys: block -> token counts that its keys cover. running, waiting: request ids in order.
     host_free: free host blocks. `see` raises AssertionError for an event that can't follow.
     """
 
-    def __init__(self, policy: str = "fcfs") -> None:
-        self.policy = policy
+    def __init__(self) -> None:
+        self.policy = "fcfs"
         self.ref_count: list[int] = []
         self.free: list[int] = []
         self.tables: dict[str, list[int]] = {}
@@ -174,6 +174,9 @@ class Rebuilt:
         self.ref_count = [0] * event.num_blocks
         self.free = list(range(event.num_blocks))
         self.host_free = event.num_cpu_blocks
+
+    def _scheduler(self, event: Event) -> None:
+        self.policy = event.policy  # it says where a request joins the waiting queue
 
     def _allocate(self, event: Event) -> None:
         assert self.free and self.free.pop(0) == event.block, f"not from the front: {event}"

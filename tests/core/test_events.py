@@ -17,9 +17,9 @@ from .shadow import ShadowExecutor, StepFailed
 class Follower:
     """Feeds new events to a `Rebuilt` and compares."""
 
-    def __init__(self, scheduler, log: EventLog, policy: str = "fcfs") -> None:
+    def __init__(self, scheduler, log: EventLog) -> None:
         self.scheduler, self.log, self.seen = scheduler, log, 0
-        self.rebuilt = Rebuilt(policy)
+        self.rebuilt = Rebuilt()
 
     def check(self) -> None:
         for event in self.log[self.seen:]:
@@ -47,7 +47,7 @@ RUNS = {
 def test_memory_and_queues_from_the_log_alone(name: str) -> None:
     log = EventLog()
     scheduler = make(7, max_num_seqs=3, max_num_batched_tokens=11, events=log, **RUNS[name])
-    follower = Follower(scheduler, log, RUNS[name].get("scheduling_policy", "fcfs"))
+    follower = Follower(scheduler, log)
     executor = ShadowExecutor(scheduler)
     follower.check()
     forks = 0
@@ -78,7 +78,7 @@ def test_memory_and_queues_from_the_log_alone(name: str) -> None:
     assert scheduler.kv.reset_prefix_cache()
     follower.check()
     counts = log.counts()
-    wanted = {"pool", "add", "admit", "allocate", "free", "step", "commit", "cancel", "finish", "reset"}
+    wanted = {"pool", "scheduler", "add", "admit", "allocate", "free", "step", "commit", "cancel", "finish", "reset"}
     if name != "static":
         wanted |= {"fork", "share", "release", "copy", "preempt"}
     if "swap" in name or name == "small host":
@@ -135,6 +135,7 @@ PROMPT = list(range(50, 60))  # 10 tokens: P0 and P1 full, P2 half full
 
 GOLDEN = """
 -1 pool num_blocks=6 block_size=4 num_cpu_blocks=0 free_order=unhashed_first
+-1 scheduler policy=fcfs max_num_seqs=64 max_num_batched_tokens=2048
 -1 add request=A num_tokens=10 max_num_tokens=13 priority=0
 0 allocate block=0 request=A index=0 ref_count=1
 0 allocate block=1 request=A index=1 ref_count=1
@@ -260,7 +261,7 @@ def test_select_counts_and_reading_fields() -> None:
     assert str(log[1]) == "    1 step   3  free      block=1 request=a end=front cached=False"
     with pytest.raises(AttributeError, match="a 'free' event has no 'src'; it has .*'block'"):
         log[1].src  # noqa: B018
-    with pytest.raises(ValueError, match="no event kind 'gone'; there are pool, add"):
+    with pytest.raises(ValueError, match="no event kind 'gone'; there are pool, scheduler, add"):
         log.select("gone")
 
 

@@ -70,6 +70,11 @@ COMMANDS = {
         "run a CUDA kernel on the CPU and find its faults",
         "minipaged race my_kernel.cu",
     ),
+    "predictions": Command(
+        "minipaged.lesson.predictions_cli",
+        "what you predicted in the chapters, and what a class did",
+        "minipaged predictions export -o mine.csv",
+    ),
     "doctor": Command(
         "minipaged.doctor_cli", "what works on this machine, and how to mend the rest", "minipaged doctor"
     ),

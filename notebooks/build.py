@@ -9,6 +9,9 @@ A source is a Python file in the percent form, notebooks/source/NN_name.py: `# %
 notebook, an author edits the source. The notebook is a function of the source and of what its cells print:
 cell ids come from the cells' text, and times, versions and widget state are left out.
 
+A number in a text cell is written `{{share:.1%}}` and filled in from the run (minipaged.lesson.prose), `{{colab}}`
+becomes a link, and an empty code cell with the tag "install" becomes the one that fetches the course on Colab.
+
 Rules, checked on every build: no code cell ends in `;` (it hides output in Jupyter but not from nbval), no
 cell writes to stderr, every figure has a sentence beside it (minipaged.viz.show), no path of this machine.
 """
@@ -21,13 +24,17 @@ import json
 import os
 import re
 import sys
+import tempfile
 import tokenize
+import tomllib
 from collections import Counter
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from minipaged.lesson import prose
 
 HERE = Path(__file__).resolve().parent
 MIN_WORDS = 8
@@ -36,6 +43,18 @@ METADATA = {
     "language_info": {"file_extension": ".py", "mimetype": "text/x-python", "name": "python",
                       "pygments_lexer": "ipython3"},
 }
+INSTALL = '''\
+# Only where minipaged is missing, as on Colab: fetch the course and put it beside the packages that are there.
+import importlib.util, os, subprocess, sys
+
+if importlib.util.find_spec("minipaged") is None:
+    REPOSITORY = os.environ.get("MINIPAGED_REPOSITORY", "{repository}")
+    if "/OWNER/" in REPOSITORY:
+        raise SystemExit("Set REPOSITORY to the address of your copy of the course, then run this cell again.")
+    missing = [name for name in ("anywidget", "safetensors", "tokenizers") if importlib.util.find_spec(name) is None]
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", *missing], check=True) if missing else None
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", f"git+{{REPOSITORY}}"], check=True)
+    importlib.invalidate_caches()'''
 _MARKER = re.compile(r"^# %%(?P<rest>.*)$")
 _HEADER = re.compile(r"^\s*(?P<markdown>\[markdown\])?\s*(?:tags=(?P<tags>\[.*\]))?\s*$")
 
@@ -83,12 +102,51 @@ def _cell_id(source: str, seen: Counter[str]) -> str:
     return hashlib.sha256(f"{seen[source]}\n{source}".encode()).hexdigest()[:12]
 
 
+def complete(notebook: NotebookNode, name: str) -> list[str]:
+    """Add to what the author wrote what every chapter has; returns the placeholders of its text, in order.
+
+    Errors: prose.ProseError for a placeholder that no f-string can hold.
+    """
+    seen: Counter[str] = Counter()
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = cell.source.replace("{{colab}}", f"[Open in Colab]({_colab(name)})")
+        elif "install" in cell.metadata.get("tags", []):
+            cell.source = INSTALL.format(repository=_repository())
+    contents = prose.placeholders(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    if contents:
+        source = prose.numbers_cell(contents)
+        hidden = {"tags": [prose.NUMBERS_TAG], "jupyter": {"source_hidden": True}}
+        notebook.cells.append(new_code_cell(source, id=_cell_id(source, seen), metadata=hidden))
+    return contents
+
+
+def _repository() -> str:
+    with (HERE.parent / "pyproject.toml").open("rb") as file:
+        return tomllib.load(file)["project"]["urls"]["Repository"]
+
+
+def _colab(name: str) -> str:
+    return f"{_repository().replace('github.com', 'colab.research.google.com/github')}/blob/main/notebooks/{name}.ipynb"
+
+
+def fill(notebook: NotebookNode, contents: list[str], ran: NotebookNode) -> None:
+    """Put the numbers that the last cell of `ran` printed into the text. Errors: prose.ProseError."""
+    if contents:
+        outputs = ran.cells[-1].get("outputs", []) if ran.cells else []
+        values = prose.read_numbers("".join(output.get("text", "") for output in outputs), contents)
+        for cell in notebook.cells:
+            if cell.cell_type == "markdown":
+                cell.source = prose.fill(cell.source, values)
+
+
 def execute(notebook: NotebookNode, folder: Path) -> None:
     """Run the notebook in a fresh kernel that stands in `folder`. Errors: nbclient's CellExecutionError."""
     from nbclient import NotebookClient
 
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
     environment.pop("MPLBACKEND", None)  # the kernel sets its own
+    environment["MINIPAGED_PROGRESS"] = str(Path(tempfile.gettempdir()) / "minipaged-no-progress")  # not the author's
     client = NotebookClient(notebook, timeout=600, kernel_name="python3", store_widget_state=False,
                             coalesce_streams=True, record_timing=False,
                             resources={"metadata": {"path": str(folder)}})
@@ -99,7 +157,8 @@ def normalise(notebook: NotebookNode) -> None:
     """Leave out what a second run would not repeat."""
     notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
-        cell.metadata = nbformat.from_dict({"tags": cell.metadata.tags} if cell.metadata.get("tags") else {})
+        kept = {key: cell.metadata[key] for key in ("tags", "jupyter") if cell.metadata.get(key)}
+        cell.metadata = nbformat.from_dict(kept)
         for output in cell.get("outputs", []):
             data = output.get("data", {})
             data.pop("application/vnd.jupyter.widget-view+json", None)  # names a model of this run
@@ -173,9 +232,11 @@ def to_text(notebook: NotebookNode) -> str:
 def build(source: Path, target: Path) -> list[str]:
     """Run `source` and write `target`; what breaks a rule is returned, and then nothing is written."""
     notebook = read_source(source)
+    contents = complete(notebook, source.stem)
     if found := problems(notebook):
         return found
     execute(notebook, target.parent)
+    fill(notebook, contents, notebook)
     normalise(notebook)
     if found := problems(notebook):
         return found
@@ -187,8 +248,13 @@ def check(source: Path, target: Path) -> list[str]:
     """Is `target` what `source` says, and does it keep the rules? Runs nothing."""
     if not target.exists():
         return ["not built yet"]
-    notebook = nbformat.read(target, as_version=4)
-    return stale(read_source(source), notebook) + problems(notebook)
+    notebook, wanted = nbformat.read(target, as_version=4), read_source(source)
+    contents = complete(wanted, source.stem)
+    try:
+        fill(wanted, contents, notebook)
+    except prose.ProseError as missing:
+        return [f"stale: {missing}", *problems(notebook)]
+    return stale(wanted, notebook) + problems(notebook)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -63,6 +64,7 @@ def run_part(part: str, root: Path, full: bool) -> Outcome | None:
         command += ["-m", "full or not full"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     environment.pop("MPLBACKEND", None)  # notebooks choose their own
+    environment["MINIPAGED_PROGRESS"] = str(Path(tempfile.gettempdir()) / "minipaged-no-progress")  # not the learner's
     print(f"\n== {part}: {' '.join(folders)}", flush=True)
     start = time.perf_counter()
     closing = ""

@@ -159,6 +159,72 @@ def test_an_unknown_name_is_an_error(builder, folder, capsys):
     assert "there are: 00_x" in capsys.readouterr().err
 
 
+PROSE = """\
+# %% [markdown]
+# Of {{total}} slots {{used / total:.1%}} are used. {{colab}}
+
+# %% tags=["install"]
+
+# %%
+total, used = 8, 1
+"""
+
+
+def test_numbers_of_the_text_come_from_the_run(builder, folder, capsys):
+    write(folder, PROSE)
+    assert run(builder, folder) == 0
+    notebook = nbformat.read(folder / "00_x.ipynb", as_version=4)
+    assert notebook.cells[0].source.startswith("Of 8 slots 12.5% are used. [Open in Colab](https://colab.research.")
+    assert notebook.cells[0].source.endswith("/blob/main/notebooks/00_x.ipynb)")
+    assert notebook.cells[-1].outputs[0].text == "total = 8\nused / total:.1% = 12.5%\n"  # strict nbval compares it
+    assert run(builder, folder, "--check") == 0
+    capsys.readouterr()
+
+    notebook.cells[0].source = notebook.cells[0].source.replace("12.5%", "13.5%")  # a number edited by hand
+    (folder / "00_x.ipynb").write_text(builder.to_text(notebook), encoding="utf-8")
+    assert run(builder, folder, "--check") == 1
+    assert "stale: cell 1 differs" in capsys.readouterr().err
+    notebook.cells[-1].outputs = []
+    (folder / "00_x.ipynb").write_text(builder.to_text(notebook), encoding="utf-8")
+    assert run(builder, folder, "--check") == 1
+    assert "does not print {{total}}" in capsys.readouterr().err
+
+
+def test_a_number_that_the_run_does_not_have_stops_the_build(builder, folder, capsys):
+    write(folder, PROSE.replace("{{total}}", "{{wholly}}"))
+    assert run(builder, folder) == 1
+    assert "NameError" in capsys.readouterr().err
+    assert not (folder / "00_x.ipynb").exists()
+
+
+def test_the_install_cell_does_nothing_where_minipaged_is(builder, folder, monkeypatch):
+    monkeypatch.setattr("subprocess.run", lambda *args, **options: pytest.fail("it ran a command"))
+    cell = cells(builder, folder, PROSE)[1]
+    notebook = builder.read_source(folder / "source" / "00_x.py")
+    assert cell.source == "" and builder.complete(notebook, "00_x")
+    before = set(sys.modules)
+    exec(notebook.cells[1].source, {})
+    assert "torch" not in set(sys.modules) - before
+
+
+def test_the_install_cell_leaves_installed_packages_alone(builder, folder, monkeypatch):
+    """Where minipaged is missing: it adds what is missing, and minipaged without its dependencies."""
+    import importlib.util
+
+    have, commands = {"safetensors", "tokenizers"}, []
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if name in have else None)
+    monkeypatch.setattr("subprocess.run", lambda command, **options: commands.append(command[3:]))
+    monkeypatch.setenv("MINIPAGED_REPOSITORY", "https://example.org/somebody/minipaged")
+    notebook = builder.read_source(write(folder, PROSE))
+    builder.complete(notebook, "00_x")
+    exec(notebook.cells[1].source, {})
+    assert commands == [["install", "-q", "anywidget"],
+                        ["install", "-q", "--no-deps", "git+https://example.org/somebody/minipaged"]]
+    monkeypatch.setenv("MINIPAGED_REPOSITORY", "https://example.org/OWNER/minipaged")
+    with pytest.raises(SystemExit, match="address of your copy"):
+        exec(notebook.cells[1].source, {})
+
+
 def test_jupytext_reads_our_sources_as_we_do(builder, root):
     """The percent form is jupytext's, so that an author may use any tool that knows it."""
     import jupytext

@@ -1,0 +1,101 @@
+"""Five questions at the end of a chapter, each choice with its own answer.
+
+    quiz("02_waste", [
+        Question("What is lost to external fragmentation?",
+                 right=("Holes too small for the next request", "Yes: they are free, and nobody can use them."),
+                 wrong={"Room that a request fills later": "That is reserved, not lost: ...", ...}),
+        ...])
+
+In a live notebook a click, or Tab and the space bar, gives the answer to your choice. Without a kernel the
+questions stand there as text, with the answers folded.
+"""
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from minipaged.lesson.present import Widget, present
+
+NUM_QUESTIONS = 5
+
+
+class Question(NamedTuple):
+    """A question, its right choice with what to say to it, and the wrong ones with theirs."""
+
+    text: str
+    right: tuple[str, str]
+    wrong: dict[str, str]
+
+    def choices(self) -> list[tuple[str, str]]:
+        """(choice, feedback) in an order that comes from the words alone, so it is the same for everybody."""
+        def shuffled(choice: tuple[str, str]) -> str:
+            return hashlib.sha256(f"{self.text}|{choice[0]}".encode()).hexdigest()
+        return sorted([self.right, *self.wrong.items()], key=shuffled)
+
+
+def quiz(chapter: str, questions: Sequence[Question]) -> None:
+    """Show the quiz of a chapter. Errors: ValueError if there are not five questions, or a choice has no feedback."""
+    if len(questions) != NUM_QUESTIONS:
+        raise ValueError(f"the quiz of {chapter} has {len(questions)} questions; a chapter asks {NUM_QUESTIONS}")
+    for question in questions:
+        texts = [text for choice in question.choices() for text in choice]
+        if len(question.wrong) < 2 or not all(text.strip() for text in texts):
+            raise ValueError(f"{question.text!r} needs two or more wrong choices, and a sentence for every choice")
+    present(_as_text(questions), _as_markdown(questions), lambda: _widget(questions))
+
+
+def _letters(question: Question) -> list[tuple[str, str, str]]:
+    return [(chr(ord("a") + at), choice, feedback) for at, (choice, feedback) in enumerate(question.choices())]
+
+
+def _as_text(questions: Sequence[Question]) -> str:
+    lines = []
+    for number, question in enumerate(questions, 1):
+        lines.append(f"{number}. {question.text}")
+        lines += [f"   {letter}) {choice}" for letter, choice, _ in _letters(question)]
+    lines.append("Answers:")
+    for number, question in enumerate(questions, 1):
+        for letter, choice, feedback in _letters(question):
+            lines.append(f"{number}{letter} {'right' if choice == question.right[0] else 'no'}: {feedback}")
+    return "\n".join(lines)
+
+
+def _as_markdown(questions: Sequence[Question]) -> str:
+    parts = []
+    for number, question in enumerate(questions, 1):
+        choices = "\n".join(f"- {letter}) {choice}" for letter, choice, _ in _letters(question))
+        answers = "\n".join(f"- {letter}) **{'right' if choice == question.right[0] else 'no'}**: {feedback}"
+                            for letter, choice, feedback in _letters(question))
+        parts.append(f"**{number}. {question.text}**\n\n{choices}\n\n"
+                     f"<details><summary>Answers to question {number}</summary>\n\n{answers}\n\n</details>")
+    return "\n\n".join(parts)
+
+
+def _widget(questions: Sequence[Question]) -> Widget:
+    import ipywidgets
+
+    answered: dict[int, bool] = {}
+    score = ipywidgets.HTML(f"0 of {len(questions)} answered")
+
+    def row(number: int, question: Question) -> Widget:
+        choices = question.choices()
+        label = ipywidgets.HTML(f"<b>{number}. {question.text}</b>")
+        buttons = ipywidgets.RadioButtons(options=[choice for choice, _ in choices], index=None,
+                                          layout={"width": "max-content", "max_width": "100%"})
+        feedback = ipywidgets.HTML()
+
+        def answer(change: dict) -> None:
+            if change["new"] is None:
+                return
+            choice, words = choices[change["new"]]
+            right = choice == question.right[0]
+            answered[number] = answered.get(number, right)  # the first choice counts
+            feedback.value = f"{'&#10003; Right.' if right else '&#10007; Not this one.'} {words}"
+            score.value = (f"{len(answered)} of {len(questions)} answered, {sum(answered.values())} right at the "
+                           "first try")
+
+        buttons.observe(answer, names="index")
+        return ipywidgets.VBox([label, buttons, feedback])
+
+    return ipywidgets.VBox([*(row(number, question) for number, question in enumerate(questions, 1)), score])

@@ -1,0 +1,67 @@
+"""Print the real source of a function of the package, so that the text about it and the code cannot drift apart.
+
+    source(BlockAllocator.free)                 the method, without its docstring
+    source(split_waste, lines=(5, 12))          only these of its lines
+    source(BuddyAllocator.allocate, BuddyAllocator.free)
+"""
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+from minipaged.lesson.present import present
+
+MOST_LINES = 40
+
+
+def source(*things: Callable, lines: tuple[int, int] | None = None, docstring: bool = False) -> None:
+    """Show the source of functions, methods or classes of minipaged, one after the other.
+
+    `lines`: first and last line to show, counted from 1 in what would be shown. `docstring`: keep docstrings.
+    Errors: ValueError for more than 40 lines, which nobody reads in a chapter, and for lines that are not there.
+    """
+    text = "\n\n".join(source_of(thing, docstring) for thing in things)
+    if lines is not None:
+        first, last = lines
+        present_lines = text.splitlines()
+        if not 1 <= first <= last <= len(present_lines):
+            raise ValueError(f"lines {first} to {last} were asked for; there are lines 1 to {len(present_lines)}")
+        text = textwrap.dedent("\n".join(present_lines[first - 1:last]))
+    if len(text.splitlines()) > MOST_LINES:
+        raise ValueError(f"{len(text.splitlines())} lines are too many for a chapter; show {MOST_LINES} or fewer with "
+                         "lines=(first, last)")
+    names = ", ".join(thing.__qualname__ for thing in things)
+    text = f"# {_file_of(things[0])}: {names}\n{text}"
+    present(text, f"```python\n{text}\n```")
+
+
+def source_of(thing: Callable, docstring: bool = False) -> str:
+    """The source of one function, method or class, moved to the left edge."""
+    text = textwrap.dedent(inspect.getsource(inspect.unwrap(thing))).rstrip()
+    return text if docstring else _without_docstrings(text)
+
+
+def _without_docstrings(text: str) -> str:
+    dropped: set[int] = set()
+    lines = text.splitlines()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and ast.get_docstring(node):
+            first, last = node.body[0].lineno, node.body[0].end_lineno
+            if len(node.body) == 1:
+                continue  # nothing but a docstring: it is the body
+            if last < len(lines) and not lines[last].strip():
+                last += 1  # the empty line below it
+            dropped |= set(range(first, last + 1))
+    return "\n".join(line for number, line in enumerate(lines, 1) if number not in dropped)
+
+
+def _file_of(thing: Callable) -> str:
+    """As a reader finds it in the repository, on every machine the same."""
+    path = Path(inspect.getsourcefile(inspect.unwrap(thing)))
+    package = inspect.getmodule(inspect.unwrap(thing)).__name__.split(".")
+    depth = len(package) - (0 if path.stem == "__init__" else 1)
+    folders = ["kernels", *package[2:depth]] if package[:2] == ["minipaged", "kernels"] else package[:depth]
+    return "/".join([*folders, path.name])

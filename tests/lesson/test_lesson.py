@@ -1,0 +1,94 @@
+"""Quiz, source and prose: what a chapter shows is complete, the same every time, and tied to the code."""
+from __future__ import annotations
+
+import pytest
+
+from minipaged.formulas import split_waste
+from minipaged.lesson import Question, prose, quiz, source
+from minipaged.lesson.quiz import _widget
+from minipaged.sim.regions import BuddyAllocator
+
+QUESTIONS = [Question(f"Question {number}?", right=("this", "because"), wrong={"that": "no, since", "neither": "look"})
+             for number in range(5)]
+
+
+def test_quiz_text_holds_every_choice_and_its_feedback_in_a_fixed_order(capsys):
+    quiz("x", QUESTIONS)
+    first = capsys.readouterr().out
+    quiz("x", QUESTIONS)
+    assert capsys.readouterr().out == first
+    for words in ("Question 4?", ") that", "right: because", "no: no, since"):
+        assert words in first
+    assert first.index("Answers:") > first.index("Question 4?")
+    assert len({tuple(choice for choice, _ in question.choices()) for question in QUESTIONS}) > 1  # not always first
+
+
+def test_quiz_refuses_what_is_incomplete():
+    with pytest.raises(ValueError, match="4 questions"):
+        quiz("x", QUESTIONS[:4])
+    with pytest.raises(ValueError, match="two or more wrong"):
+        quiz("x", [*QUESTIONS[:4], Question("Q?", ("a", "b"), {"c": "d"})])
+    with pytest.raises(ValueError, match="a sentence for every choice"):
+        quiz("x", [*QUESTIONS[:4], Question("Q?", ("a", "b"), {"c": "d", "e": " "})])
+
+
+def test_quiz_widget_answers_each_choice_and_counts_the_first():
+    *rows, score = _widget(QUESTIONS).children
+    buttons, feedback = rows[0].children[1:]
+    right = buttons.options.index("this")
+    wrong = buttons.options.index("that")
+    buttons.index = wrong
+    assert "no, since" in feedback.value and score.value.startswith("1 of 5 answered, 0 right")
+    buttons.index = right
+    assert "because" in feedback.value and "Right" in feedback.value
+    assert score.value.startswith("1 of 5 answered, 0 right")
+
+
+def test_source_is_the_code_that_runs_without_its_docstrings(capsys):
+    source(BuddyAllocator.rounded, BuddyAllocator.allocate)
+    shown = capsys.readouterr().out
+    assert shown.startswith("# minipaged/sim/regions.py: BuddyAllocator.rounded, BuddyAllocator.allocate\n"
+                            "def rounded(self, count: int) -> int:\n    return 1 << (count - 1).bit_length()\n\ndef")
+    assert "Slots that a request" not in shown
+    source(BuddyAllocator.rounded, docstring=True)
+    assert "Slots that a request" in capsys.readouterr().out
+    source(split_waste, lines=(5, 6))
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+def test_source_refuses_a_wall_of_code_and_lines_that_are_not_there():
+    with pytest.raises(ValueError, match="too many for a chapter"):
+        source(BuddyAllocator)
+    with pytest.raises(ValueError, match="there are lines 1 to 2"):
+        source(BuddyAllocator.rounded, lines=(1, 9))
+
+
+def test_source_names_files_as_the_repository_does(capsys):
+    from minipaged.kernels import reference
+    source(reference.gather, lines=(1, 2))
+    assert capsys.readouterr().out.startswith("# kernels/reference.py: gather")
+
+
+def test_the_numbers_cell_prints_what_fill_needs(capsys):
+    text = 'Of {{total}} slots {{used / total:.1%}} are used, {{table["a"]}}.'
+    contents = prose.placeholders([text, text])
+    assert contents == ["total", "used / total:.1%", 'table["a"]']
+    exec(prose.numbers_cell(contents), {"total": 8, "used": 1, "table": {"a": "x"}})
+    printed = capsys.readouterr().out
+    assert prose.fill(text, prose.read_numbers(printed, contents)) == "Of 8 slots 12.5% are used, x."
+    with pytest.raises(prose.ProseError, match="does not print {{total}}"):
+        prose.read_numbers("", contents)
+
+
+def test_raw_numbers_are_found_where_they_are_prose():
+    text = "**Needs** 20 minutes\n\n" \
+        "{{x}} tokens, 25%, 1,024, 16 tokens `33%` [a 5 B](x/7%20MB) chapter 02 and P2, 3 apples"
+    assert prose.raw_numbers(text) == ["25%", "1,024", "16 tokens", "5 B"]
+
+
+def test_grade_tells_plain_from_hard():
+    plain = "The cat sat on the mat. It was a warm day. We all went home."
+    hard = ("Notwithstanding considerable organisational complexity, contemporary implementations necessitate "
+            "comprehensive administrative documentation regarding architectural responsibilities.")
+    assert prose.grade(plain) < 3 and prose.grade(hard) > 18
+    assert prose.grade("# Title\n\n| a | b |\n\n`code only`") == 0

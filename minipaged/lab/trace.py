@@ -1,0 +1,160 @@
+"""The trace of a case: each call of the learner's code and what came of it (all labs).
+
+An exercise's `drive` gets a Trace and makes all its calls through it:
+
+    pool = trace.new("pool", "BlockAllocator", 3)      # 1. pool = BlockAllocator(3)
+    block = pool.call("allocate")                      # 2. pool.allocate()
+    trace.event("allocate", block=block, request="A", index=0, ref_count=1)   # for the film
+    pool.get("free_count")                             # 3. pool.free_count
+    trace.call("slot", [5, 2], 7)                      # 4. slot([5, 2], 7)
+
+An exception becomes an outcome. With `expected` at hand the trace ends at the first step that differs, so that
+the answers a drive goes on with are always right ones.
+"""
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from minipaged.lab.answer import Answer, AnswerError
+from minipaged.lab.limits import TimeUp
+from minipaged.lab.plain import plain, show
+
+RETURNS, RAISES, HANGS, MUTATES = "returns", "raises", "hangs", "mutates"
+
+
+class Outcome(NamedTuple):
+    """What came of a call. RETURNS: `value` is plain data. RAISES: `value` is the names of the exception's class
+    and of those above, `message` its first line, `line` where in the cell. HANGS: it took too long. MUTATES: it
+    changed the argument with number `value`, which belongs to the caller."""
+
+    kind: str
+    value: object = None
+    message: str = ""
+    line: int | None = None
+
+
+class Step(NamedTuple):
+    """One call as text, its outcome, and the events (kind, data) that a film shows for it."""
+
+    call: str
+    outcome: Outcome
+    events: tuple[tuple[str, dict], ...] = ()
+
+
+class TraceEnds(Exception):
+    """Nothing that follows could say more. Ends a drive; `Exercise.run` catches it."""
+
+
+class Thing:
+    """An object of the learner's class, inside a trace."""
+
+    def __init__(self, trace: Trace, name: str, handle: object) -> None:
+        self._trace, self._name, self._handle = trace, name, handle
+
+    def call(self, method: str, *args: object, writes: Sequence[int] = (), text: str | None = None,
+             **kwargs: object) -> object:
+        """Call a method. See Trace.call."""
+        return self._trace._call(self._handle, method, f"{self._name}.{method}", args, kwargs, writes, text)
+
+    def get(self, attribute: str) -> object:
+        """Read an attribute or a property."""
+        trace = self._trace
+        return trace._record(f"{self._name}.{attribute}",
+                             lambda: Outcome(RETURNS, plain(trace.answer.get(self._handle, attribute))))
+
+
+class Trace:
+    """Makes the calls of one case and keeps the steps."""
+
+    def __init__(self, answer: Answer, expected: Sequence[Step] | None = None,
+                 agrees: Callable[[Outcome, Outcome], bool] | None = None) -> None:
+        self.answer = answer
+        self.steps: list[Step] = []
+        self.cause: BaseException | None = None  # the learner's exception in the last step, if it raised
+        self._expected, self._agrees = expected, agrees
+
+    def new(self, name: str, class_name: str, *args: object, text: str | None = None, **kwargs: object) -> Thing:
+        """Make an object of the learner's class; `name` is how the calls are written: `pool = Pool(3)`."""
+        made: list[object] = []
+
+        def make() -> Outcome:
+            made.append(self.answer.make(class_name, args, kwargs))
+            return Outcome(RETURNS)
+
+        self._record(text or f"{name} = {class_name}({_arguments(args, kwargs)})", make)
+        if not made:
+            raise TraceEnds
+        return Thing(self, name, made[0])
+
+    def call(self, function: str, *args: object, writes: Sequence[int] = (), text: str | None = None,
+             **kwargs: object) -> object:
+        """Call a function; gives what it returned as plain data, or None when it raised.
+
+        `writes`: positions of arguments that the function shall change; the outcome is then the list of these as
+        they are after the call. Changing any other argument is a mistake. `text` replaces the call's text.
+        """
+        return self._call(function, None, function, args, kwargs, writes, text)
+
+    def event(self, kind: str, **data: object) -> None:
+        """What the last step means for a film, as an event of minipaged.core.events.KINDS."""
+        last = self.steps[-1]
+        self.steps[-1] = last._replace(events=(*last.events, (kind, data)))
+
+    @property
+    def raised(self) -> bool:
+        """Did the last call raise?"""
+        return self.steps[-1].outcome.kind == RAISES
+
+    def _call(self, target: object, method: str | None, name: str, args: tuple, kwargs: dict,
+              writes: Sequence[int], text: str | None) -> object:
+        text = text or f"{name}({_arguments(args, kwargs)})"
+
+        def call() -> Outcome:
+            reply = self.answer.call(target, method, args, kwargs, writes)
+            if reply.mutated:
+                return Outcome(MUTATES, reply.mutated[0])
+            return Outcome(RETURNS, plain(list(reply.written) if writes else reply.value))
+
+        return self._record(text, call)
+
+    def _record(self, text: str, action: Callable[[], Outcome]) -> object:
+        self.cause = None
+        try:
+            outcome = action()
+        except TimeUp:
+            outcome = Outcome(HANGS)
+        except AnswerError as error:
+            outcome = Outcome(RAISES, error.names, _first_line(error), error.line)
+        except (Exception, SystemExit) as error:
+            self.cause = error
+            names = tuple(kind.__name__ for kind in type(error).__mro__ if kind not in (BaseException, object))
+            outcome = Outcome(RAISES, names, _first_line(error), _line_of(error))
+        self.steps.append(Step(text, outcome))
+        if outcome.kind in (HANGS, MUTATES):
+            raise TraceEnds
+        if self._expected is not None:
+            index = len(self.steps) - 1
+            if index >= len(self._expected) or not self._agrees(self._expected[index].outcome, outcome):
+                raise TraceEnds
+        return outcome.value if outcome.kind == RETURNS else None
+
+
+def _arguments(args: Sequence, kwargs: dict) -> str:
+    return ", ".join([*(show(plain(arg), 60) for arg in args),
+                      *(f"{name}={show(plain(value), 60)}" for name, value in kwargs.items())])
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else ""
+
+
+def _line_of(error: BaseException) -> int | None:
+    """The line in the learner's own code: the last frame that is no file of this package."""
+    found = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if not frame.f_globals.get("__name__", "").startswith("minipaged."):
+            found = line
+    return found

@@ -12,6 +12,12 @@ ROOT = Path(__file__).resolve().parent.parent
 # `python -m pytest` puts the root on the path, where our folder kernels/ would answer `import kernels`.
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
 
+if os.environ.get("MINIPAGED_MUSEUM"):  # run any test with a bug of the museum switched on
+    from minipaged import museum
+
+    BUG = museum.piece(os.environ["MINIPAGED_MUSEUM"]).switched_on()
+    BUG.__enter__()  # kept until the end of the process
+
 
 def _program(path: str | None, name: str, advice: str) -> str:
     """The path, or a skip that says so; in CI, where everything was installed, a failure."""

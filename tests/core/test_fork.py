@@ -207,3 +207,16 @@ def test_a_child_with_its_own_limit() -> None:
     play(scheduler, 3, run=answer)
     assert child.num_output_tokens == 4 and child.is_finished
     idle(scheduler)
+
+
+def test_A1_a_block_that_stands_twice_in_a_table_has_one_holder_more_after_a_fork() -> None:
+    """A sliding window that comes round writes its next block over its first: one block, two entries."""
+    scheduler = make(8)
+    parent = add(scheduler, "p", 8, max_tokens=6)
+    play(scheduler, run=ShadowExecutor(scheduler).run)
+    scheduler.kv.allocator.free(scheduler.kv.table("p").replace(1, 0))
+    child = parent.fork("c")
+    scheduler.kv.fork(parent, child)
+    assert tables(scheduler) == {"p": [0, 0], "c": [0, 0]} and scheduler.kv.allocator.ref_count[0] == 2
+    scheduler.kv.free(child)
+    assert scheduler.kv.allocator.ref_count[0] == 1

@@ -2,4 +2,4 @@
 import os
 import tempfile
 
-os.environ["MINIPAGED_PROGRESS"] = os.path.join(tempfile.gettempdir(), "minipaged-no-progress")
+os.environ["MINIPAGED_PROGRESS"] = os.path.join(tempfile.gettempdir(), "minipaged-no-progress", "")

@@ -64,7 +64,8 @@ def run_part(part: str, root: Path, full: bool) -> Outcome | None:
         command += ["-m", "full or not full"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     environment.pop("MPLBACKEND", None)  # notebooks choose their own
-    environment["MINIPAGED_PROGRESS"] = str(Path(tempfile.gettempdir()) / "minipaged-no-progress")  # not the learner's
+    # not the learner's own predictions
+    environment["MINIPAGED_PROGRESS"] = os.path.join(tempfile.gettempdir(), "minipaged-no-progress", "")
     print(f"\n== {part}: {' '.join(folders)}", flush=True)
     start = time.perf_counter()
     closing = ""

@@ -1,34 +1,28 @@
 """Where a learner's predictions are kept: one small JSON file on this machine, never sent anywhere.
 
-The folder is the environment variable MINIPAGED_PROGRESS, or the usual one of the platform. A write replaces
-the whole file at once, so a killed process leaves the old file or the new one.
+It lies beside the progress of the labs (minipaged.lab.progress says where). A write replaces the whole file at
+once, so a killed process leaves the old file or the new one.
 """
 from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 from pathlib import Path
 
+from minipaged.lab.progress import progress_file
+
 VERSION = 1
-FILE = "predictions.json"
 
 
-def folder() -> Path:
-    """The folder of the learner's files; it may not exist yet."""
-    if named := os.environ.get("MINIPAGED_PROGRESS"):
-        return Path(named)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "minipaged"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "minipaged"
-    return Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share")) / "minipaged"
+def file() -> Path:
+    """The file of the predictions; it may not exist yet."""
+    return progress_file().with_name("predictions.json")
 
 
 def load() -> dict[str, dict]:
     """Prediction id -> what is known of it; {} if there is no file. Errors: ValueError for a damaged file."""
-    path = folder() / FILE
+    path = file()
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         entries = content["predictions"] if content["version"] == VERSION else None
@@ -43,12 +37,12 @@ def load() -> dict[str, dict]:
 
 def save(predictions: dict[str, dict]) -> None:
     """Replace the file."""
-    target = folder() / FILE
+    target = file()
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=FILE, suffix=".part")
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            json.dump({"version": VERSION, "predictions": predictions}, file, ensure_ascii=False, indent=1)
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as out:
+            json.dump({"version": VERSION, "predictions": predictions}, out, ensure_ascii=False, indent=1)
         os.replace(temporary, target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

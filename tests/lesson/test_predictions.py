@@ -11,7 +11,7 @@ from minipaged.lesson import predict, predictions, reveal, store
 
 @pytest.fixture(autouse=True)
 def progress(tmp_path, monkeypatch):
-    monkeypatch.setenv("MINIPAGED_PROGRESS", str(tmp_path / "progress"))
+    monkeypatch.setenv("MINIPAGED_PROGRESS", str(tmp_path / "progress" / "labs.json"))
     monkeypatch.setattr(predictions, "_revealed", set())
     return tmp_path / "progress"
 
@@ -87,10 +87,10 @@ def test_text_choices(capsys):
 
 def test_a_damaged_file_is_named_and_kept(progress):
     progress.mkdir()
-    (progress / store.FILE).write_text('{"version": 1, "predictions": [', encoding="utf-8")
+    (progress / "predictions.json").write_text('{"version": 1, "predictions": [', encoding="utf-8")
     with pytest.raises(ValueError, match="move it away to start again"):
         ask(answer=5)
-    assert (progress / store.FILE).read_text(encoding="utf-8").endswith("[")
+    assert (progress / "predictions.json").read_text(encoding="utf-8").endswith("[")
 
 
 def test_a_write_that_fails_leaves_the_old_file(progress, monkeypatch):
@@ -98,7 +98,7 @@ def test_a_write_that_fails_leaves_the_old_file(progress, monkeypatch):
     monkeypatch.setattr("os.replace", lambda *names: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError):
         ask(answer=25)
-    assert [path.name for path in progress.iterdir()] == [store.FILE]
+    assert [path.name for path in progress.iterdir()] == ["predictions.json"]
     assert store.load()["w"]["answer"] == 5
 
 

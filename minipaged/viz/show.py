@@ -2,13 +2,20 @@
 
 A picture alone is lost to a reader who cannot see it, to a viewer that does not draw it, and to a test: the
 pixels differ between versions of matplotlib. So each figure is one output with three forms: the PNG, the
-sentence as `text/plain`, and, if given, the data that was drawn, which strict nbval compares.
+sentence as `text/plain`, and the data that was drawn as one short text, which strict nbval compares.
+
+    show(waste_stack(splits))                       a Picture of minipaged.viz.figures brings all three
+    show(fig, "Two bars: 20 and 96 percent ...")    a figure of your own
 """
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from minipaged.viz.style import DPI, RC
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,26 +24,74 @@ DATA_MIME = "application/vnd.minipaged.figure+json"
 MIN_WORDS = 8
 
 
-def show(fig: Figure, alt: str, data: object = None, dpi: int = 110) -> None:
-    """Display `fig` with the sentence `alt` and close it. Outside a notebook the sentence is printed.
+@dataclass(frozen=True)
+class Picture:
+    """A figure, the sentence that says what it shows, and what was drawn as plain data.
 
-    `alt`: what the figure says, in 8 words or more; make it from the data. `data`: what was drawn, as JSON can
-    hold it; it is stored as one compact text. Errors: ValueError for a short `alt`.
+    Errors: ValueError for a sentence of fewer than 8 words.
     """
-    if len(alt.split()) < MIN_WORDS:
-        raise ValueError(f"alt is {alt!r}, {len(alt.split())} words; say what the figure shows in {MIN_WORDS} or more")
+
+    figure: Figure
+    alt: str
+    data: object = None
+
+    def __post_init__(self) -> None:
+        if len(self.alt.split()) < MIN_WORDS:
+            raise ValueError(f"alt is {self.alt!r}, {len(self.alt.split())} words; say what the figure shows in "
+                             f"{MIN_WORDS} or more")
+
+    def png(self, dpi: int = DPI) -> bytes:
+        """The same bytes each time, for the same version of matplotlib."""
+        from matplotlib import rc_context
+
+        image = BytesIO()
+        with rc_context(RC):
+            self.figure.savefig(image, format="png", dpi=dpi, bbox_inches="tight", metadata={"Software": None})
+        return image.getvalue()
+
+    def compact_data(self) -> str:
+        """The data as one JSON text; floats with four significant digits, to be equal on every machine."""
+        return json.dumps(rounded(self.data), ensure_ascii=False, separators=(",", ":"))
+
+    def save(self, path: str | Path) -> None:
+        """Write the PNG."""
+        Path(path).write_bytes(self.png())
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> tuple[dict, dict]:
+        """What Jupyter shows when a picture is the last expression of a cell."""
+        bundle: dict[str, object] = {"image/png": self.png(), "text/plain": self.alt}
+        if self.data is not None:
+            bundle[DATA_MIME] = self.compact_data()
+        return bundle, {"image/png": {"alt": self.alt}}
+
+
+def show(what: Picture | Figure, alt: str = "", data: object = None) -> None:
+    """Display a picture. Outside a notebook its sentence is printed.
+
+    For a bare figure: `alt` says what it shows in 8 words or more, made from the data; `data` is what was drawn,
+    as JSON can hold it. Errors: ValueError for a short `alt`.
+    """
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.display import display
-    from matplotlib import pyplot
 
-    if not InteractiveShell.initialized():
-        pyplot.close(fig)
-        print(alt)
-        return
-    image = BytesIO()
-    fig.savefig(image, format="png", dpi=dpi, bbox_inches="tight", metadata={"Software": None})
-    pyplot.close(fig)  # or the notebook would draw it a second time, without the sentence
-    bundle: dict[str, object] = {"image/png": image.getvalue(), "text/plain": alt}
-    if data is not None:
-        bundle[DATA_MIME] = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    display(bundle, raw=True, metadata={"image/png": {"alt": alt}})
+    picture = what if isinstance(what, Picture) else Picture(what, alt, data)
+    if InteractiveShell.initialized():
+        bundle, metadata = picture._repr_mimebundle_()
+        display(bundle, raw=True, metadata=metadata)
+    else:
+        print(picture.alt)
+    if not isinstance(what, Picture):  # a figure of pyplot would be drawn a second time, without the sentence
+        from matplotlib import pyplot
+
+        pyplot.close(what)
+
+
+def rounded(value: object) -> object:
+    """`value` with every float cut to four significant digits, in lists and dicts too."""
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, dict):
+        return {str(name): rounded(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [rounded(item) for item in value]
+    return value

@@ -1,0 +1,84 @@
+"""How fast a kernel can be, and how fast it is (chapters 12 and 13).
+
+    show(roofline(card("a100-80g"), [Kernel("decode, batch 1", flops=..., moved=..., seconds=...), ...]))
+    show(traffic_ladder({"v0_source": counts, "v2_warp": counts, ...}, "sectors_per_request"))
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from minipaged.viz.show import Picture
+from minipaged.viz.style import COLOURS, INK, MARKERS, new_figure, numbered_look, short, styled
+
+
+class Machine(Protocol):
+    """What a roofline needs of a card (`minipaged.sim.hardware.Card` has it)."""
+
+    name: str
+    bandwidth: float
+    flops: float
+
+
+class Kernel(NamedTuple):
+    """One kernel call: operations, bytes moved, and its measured seconds (None: the bound itself is drawn)."""
+
+    name: str
+    flops: float
+    moved: float
+    seconds: float | None = None
+
+
+@styled
+def roofline(machine: Machine, kernels: Sequence[Kernel], title: str | None = None) -> Picture:
+    """Operations a second against operations a byte; no kernel can be above the roof (Williams et al., 2009)."""
+    ridge = machine.flops / machine.bandwidth
+    points = []
+    for kernel in kernels:
+        intensity = kernel.flops / kernel.moved
+        bound = min(machine.flops, intensity * machine.bandwidth)
+        points.append((kernel.name, intensity, kernel.flops / kernel.seconds if kernel.seconds else bound, bound))
+    low = min([ridge / 1000, *(at / 4 for _, at, _, _ in points)])
+    high = max([ridge * 20, *(at * 4 for _, at, _, _ in points)])
+    figure, axes = new_figure(4.0)
+    axes.loglog((low, ridge, high), (low * machine.bandwidth / 1e12, machine.flops / 1e12, machine.flops / 1e12),
+                color=INK, gid="roof")
+    axes.axvline(ridge, color="#BBBBBB", linewidth=0.8, linestyle=":")
+    floor = low * machine.bandwidth / 1e12
+    axes.text(ridge * 1.1, floor * 1.6, f"ridge: {ridge:.0f} operations a byte", fontsize=9)
+    axes.text(low * 1.4, floor * 14, f"memory: {machine.bandwidth / 1e12:.3g} TB/s", fontsize=9)
+    axes.text(ridge, machine.flops / 1e12 * 1.2, f"arithmetic: {machine.flops / 1e12:.3g} TFLOP/s", fontsize=9)
+    for index, (name, at, reached, _) in enumerate(points):
+        axes.plot(at, reached / 1e12, marker=MARKERS[index % 7], markersize=9, linestyle="none", gid=name,
+                  color=COLOURS[(index + 4) % 7], markeredgecolor=INK, label=f"{name}: {short(at)} ops/B")
+    axes.set(xlim=(low, high), ylim=(floor, machine.flops / 1e12 * 2.6),
+             xlabel="operations for each byte moved", ylabel="TFLOP/s", title=title or f"Roofline of {machine.name}")
+    axes.grid(which="major")
+    figure.legend(loc="outside lower center", ncols=2)
+    said = "; ".join(f"{name} at {short(at)} operations a byte "
+                     + (f"reaches {reached / 1e12:.3g} TFLOP/s, {reached / bound:.0%} of its bound" if kernel.seconds
+                        else f"is bound by {bound / 1e12:.3g} TFLOP/s")
+                     for kernel, (name, at, reached, bound) in zip(kernels, points))
+    return Picture(figure, f"Roofline of {machine.name}: {machine.bandwidth / 1e12:.3g} TB/s, "
+                           f"{machine.flops / 1e12:.3g} TFLOP/s, ridge at {ridge:.0f} operations a byte. {said}.",
+                   {"machine": machine.name, "ridge": ridge, "points": points})
+
+
+@styled
+def traffic_ladder(counts: Mapping[str, object], field: str = "global_load_sectors", title: str | None = None,
+                   unit: str = "") -> Picture:
+    """One counted number for each rung of the CUDA ladder. `counts`: rung -> kernels.traffic.Traffic, or numbers."""
+    values = {name: float(one if isinstance(one, (int, float)) else getattr(one, field))
+              for name, one in counts.items()}
+    label = field.replace("_", " ")
+    figure, axes = new_figure(1.2 + 0.45 * len(values))
+    for at, (name, value) in enumerate(values.items()):
+        axes.barh(at, value, height=0.66, gid=name, **numbered_look(4)._replace(hatch="").patch())
+        axes.text(value, at, f"  {short(value)}{unit}", va="center", fontsize=9.5)
+    axes.set(xlim=(0, max(values.values()) * 1.18 or 1), xlabel=label + (f" ({unit.strip()})" if unit else ""),
+             title=title or f"{label[0].upper()}{label[1:]}, rung by rung")
+    axes.set_yticks(range(len(values)), values)
+    axes.set_ylim(len(values) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+    said = ", ".join(f"{name} {short(value)}" for name, value in values.items())
+    return Picture(figure, f"Counted {label} of {len(values)} kernels, one bar each: {said}.", {field: values})

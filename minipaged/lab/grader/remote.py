@@ -1,0 +1,315 @@
+"""The grader's end of the pipe: keepers that fork, and a learner's answer as an object with make, call and get.
+
+`RemoteAnswer` is an `Answer` (minipaged.lab.answer), so an exercise's drive runs here, beside the expected values, and
+only calls and plain values go to the learner's process. Whatever that process does, all it can achieve is to send
+values, and those are judged like any other answer.
+"""
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import minipaged
+from minipaged.lab.answer import AnswerError, Reply
+from minipaged.lab.grader import protocol
+from minipaged.lab.limits import TimeUp
+from minipaged.lab.plain import Odd
+
+CHILD = Path(__file__).with_name("child.py")
+MAX_OUTPUT = 64 * 1024  # characters of prints that are kept
+START_SECONDS = 60.0    # torch may come from a cold disk
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1",
+               "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "TRITON_INTERPRET": "1",
+               "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+class Broken(BaseException):
+    """The learner's process is gone or speaks nonsense; the message says it in words for the learner.
+
+    No Exception: a drive, or a trace that notes exceptions as outcomes, must not take it for the learner's.
+    """
+
+
+def configuration(needs: Sequence[str], hidden: Sequence[Path] = ()) -> dict:
+    """What a keeper is told: files that may be read, files in them that may not, what to load beforehand."""
+    paths = sysconfig.get_paths()
+    packages = sorted({paths["purelib"], paths["platlib"]})
+    ours = [Path(minipaged.__file__).resolve().parent, *hidden]
+    ours += [path for folder in packages for path in Path(folder).glob("*minipaged*")]
+    roots = [sys.base_prefix, *packages, "/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache"]
+    return {"roots": [path for path in dict.fromkeys(roots) if os.path.exists(path)],
+            "hidden": sorted({str(path.resolve()) for path in ours}),
+            "packages": packages,
+            "preload": ["numpy", "torch"] if "torch" in needs else [],
+            "environment": ENVIRONMENT}
+
+
+class Keeper:
+    """A process that forks one learner's process after the other. A context manager; `alone` never forks."""
+
+    def __init__(self, needs: Sequence[str] = (), hidden: Sequence[Path] = (), alone: bool | None = None) -> None:
+        self.needs = tuple(needs)
+        self.folder = Path(tempfile.mkdtemp(prefix="minipaged-grade-"))
+        self.folder.chmod(0o755)  # another user may have to stand in it; it stays empty
+        self.config = {**configuration(needs, hidden), "folder": str(self.folder)}
+        self.alone = not hasattr(os, "fork") if alone is None else alone
+        self._slot = os.getpid() % 1_000_000
+        self._process, self._control = None, None
+        if not self.alone:
+            self._start()
+
+    def _start(self) -> None:
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-B", str(CHILD), "keeper", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=ENVIRONMENT, cwd="/", start_new_session=True)
+        self._control.settimeout(START_SECONDS)
+        self._control.sendall(protocol.frame(json.dumps(self.config).encode()))
+        if self._control.recv(5) != b"ready":
+            raise RuntimeError("the grader's child process did not start")
+
+    def answer(self, seconds: float) -> RemoteAnswer:
+        """A fresh process. `seconds`: of computing that it may use in all."""
+        options = {"slot": self._slot, "cpu": int(seconds) + 1, "processes": "g++" in self.needs}
+        if self.alone:
+            return RemoteAnswer(_AloneLine(self.config, options))
+        return RemoteAnswer(_ForkedLine(self._control, options))
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._control.close()
+            try:
+                self._process.wait(5)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Keeper:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+
+class _ForkedLine:
+    """Sockets to a learner's process that a keeper forks."""
+
+    def __init__(self, control: socket.socket, options: dict) -> None:
+        self._data, data = socket.socketpair()
+        self._life, life = socket.socketpair()
+        read, write = os.pipe()
+        self._output = _Output(read)
+        try:
+            socket.send_fds(control, [json.dumps(options).encode()], [data.fileno(), write, life.fileno()])
+        finally:
+            data.close()
+            life.close()
+            os.close(write)
+
+    def send(self, data: bytes, seconds: float) -> None:
+        self._data.settimeout(seconds)
+        self._data.sendall(data)
+
+    def receive(self, seconds: float) -> bytes:
+        end = time.monotonic() + seconds
+
+        def read(count: int) -> bytes:
+            self._data.settimeout(max(end - time.monotonic(), 0.001))
+            return self._data.recv(count)
+
+        return protocol.read_frame(read)
+
+    def unasked(self) -> bool:
+        """Has the process sent something that was not asked for?"""
+        self._data.settimeout(0)
+        try:
+            return bool(self._data.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
+
+    def close(self) -> str:
+        """End every process on the line and wait until that is done. What was printed."""
+        self._life.shutdown(socket.SHUT_WR)
+        self._life.settimeout(START_SECONDS)
+        self._life.recv(8)
+        self._life.close()
+        self._data.close()
+        return self._output.text()
+
+
+class _AloneLine:
+    """Pipes to a process of its own, where there is no fork. A timer kills it when its time is over."""
+
+    def __init__(self, config: dict, options: dict) -> None:
+        flags = {"start_new_session": True, "cwd": "/"} if os.name == "posix" else {"cwd": config["folder"]}
+        environment = {**ENVIRONMENT, **{name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}}
+        self._process = subprocess.Popen([sys.executable, "-I", "-S", "-B", str(CHILD), "alone"], env=environment,
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                         bufsize=0, **flags)
+        self._output = _Output(os.dup(self._process.stderr.fileno()))
+        self._process.stdin.write(protocol.frame(json.dumps({"config": config, "options": options}).encode()))
+
+    def _within(self, seconds: float, work):
+        timer = threading.Timer(seconds, self._process.kill)
+        timer.start()
+        try:
+            return work()
+        except EOFError:
+            if not timer.is_alive():
+                raise TimeoutError from None
+            raise
+        finally:
+            timer.cancel()
+
+    def send(self, data: bytes, seconds: float) -> None:
+        self._within(seconds, lambda: self._process.stdin.write(data))
+
+    def receive(self, seconds: float) -> bytes:
+        return self._within(seconds, lambda: protocol.read_frame(self._process.stdout.read))
+
+    def unasked(self) -> bool:
+        return False  # a pipe cannot be looked into on every system; the reply's number tells it too
+
+    def close(self) -> str:
+        if os.name == "posix":
+            try:
+                os.killpg(self._process.pid, 9)
+            except ProcessLookupError:
+                pass  # it has ended by itself
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            pipe.close()
+        return self._output.text()
+
+
+class _Output:
+    """Reads what a process prints, so that it never blocks, and keeps the beginning."""
+
+    def __init__(self, number: int) -> None:
+        self._kept = bytearray()
+        self._thread = threading.Thread(target=self._read, args=(number,), daemon=True)
+        self._thread.start()
+
+    def _read(self, number: int) -> None:
+        with open(number, "rb", buffering=0) as pipe:
+            while piece := pipe.read(1 << 16):
+                self._kept += piece[:MAX_OUTPUT - len(self._kept)]
+
+    def text(self) -> str:
+        self._thread.join(1)
+        return bytes(self._kept).decode("utf-8", "replace")
+
+
+class RemoteAnswer:
+    """The answer in a learner's process, as minipaged.lab.answer.Answer. A context manager.
+
+    `layers`: what holds that process; `printed`: what it printed, known when it is closed. A call that takes longer
+    than `call_seconds`, or goes beyond `deadline` (of time.monotonic), raises TimeUp, and so does each one after it.
+    Errors: Broken.
+    """
+
+    def __init__(self, line: _ForkedLine | _AloneLine) -> None:
+        self._line, self._dead, self.printed = line, None, ""
+        self._number = secrets.randbits(48)  # a reply carries the number of its request; the first can't be guessed
+        self.call_seconds, self.deadline = START_SECONDS, float("inf")
+        self.layers: list[str] = self._guarded(lambda: protocol.decode(line.receive(START_SECONDS)))
+
+    def load(self, modules: Mapping[str, str], cells: Sequence[tuple[str, str, bool]]) -> list:
+        """Run cells (label, source, must it run). Problems of cells that need not: [[names, text, line, label]].
+
+        Errors: AnswerError for a cell that must run and does not.
+        """
+        return self._ask("load", dict(modules), [list(cell) for cell in cells])[0]
+
+    def missing(self, names: Sequence[str]) -> list[str]:
+        """Those of these names that the cells did not define."""
+        found = self._ask("has", list(names))[0]
+        return [name for name in names if not isinstance(found, list) or name in found]
+
+    def make(self, name: str, args: Sequence, kwargs: Mapping) -> object:
+        return self._ask("make", name, list(args), dict(kwargs))[0]
+
+    def call(self, target: object, method: str | None, args: Sequence, kwargs: Mapping,
+             writes: Sequence[int] = ()) -> Reply:
+        value, written, changed = self._ask("call", target, method, list(args), dict(kwargs), list(writes), parts=3)
+        if type(written) is not list or len(written) != len(writes) or type(changed) is not list:
+            raise Broken("the answer's process sent something that is no reply")
+        return Reply(value, tuple(written), tuple(at for at in changed if type(at) is int))
+
+    def get(self, target: object, attribute: str) -> object:
+        return self._ask("get", target, attribute)[0]
+
+    def _ask(self, *request: object, parts: int = 1) -> tuple:
+        """Send one request, and take the one reply to it."""
+        if self._dead is not None:
+            raise self._dead
+        self._number += 1
+        data = protocol.frame(protocol.encode((self._number, *request)))
+        reply = self._guarded(lambda: self._exchange(data))
+        if type(reply) is not tuple or len(reply) < 2 or type(reply[0]) is not int or reply[0] != self._number:
+            self._dead = Broken("the answer's process sent a reply that nobody had asked for")
+            raise self._dead
+        _, kind, *values = reply
+        if kind == "value" and len(values) == parts:
+            return tuple(values)
+        if kind == "raises" and len(values) == 4:
+            raise _as_error(*values)
+        if kind == "refused" and len(values) == 1 and type(values[0]) is str:
+            return (Odd(f"that cannot be handed over ({values[0][:200]})"), [], [])[:parts]
+        self._dead = Broken("the answer's process sent something that is no reply")
+        raise self._dead
+
+    def _exchange(self, data: bytes) -> object:
+        if self._line.unasked():
+            raise protocol.ProtocolError("it spoke before it was asked")
+        end = min(time.monotonic() + self.call_seconds, self.deadline)
+        self._line.send(data, max(end - time.monotonic(), 0.001))
+        return protocol.decode(self._line.receive(max(end - time.monotonic(), 0.001)), Odd)
+
+    def _guarded(self, work):
+        try:
+            return work()
+        except TimeoutError:
+            self._dead = TimeUp()
+        except (EOFError, OSError):
+            self._dead = Broken("the process of your code ended in the middle: it was stopped for using too much "
+                                "memory or time, or it ended itself")
+        except protocol.ProtocolError as error:
+            self._dead = Broken(f"the answer's process sent something that is no reply: {error}")
+        raise self._dead
+
+    def close(self) -> None:
+        if self._line is not None:
+            try:
+                self.printed = self._line.close()
+            except OSError:
+                self.printed = ""
+            self._line = None
+
+    def __enter__(self) -> RemoteAnswer:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+
+def _as_error(names: object, message: object, line: object, cell: object) -> AnswerError:
+    plain = type(names) is list and names and all(type(name) is str for name in names)
+    error = AnswerError(names if plain else ("Exception",), message if type(message) is str else "",
+                        line if type(line) is int and line else None)
+    error.cell = cell if type(cell) is str else ""
+    return error

@@ -21,7 +21,7 @@ endif
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-full notebooks oracle-full smollm2 mutants bench lint clean
+.PHONY: help setup demo lab test test-full notebooks labs oracle-full smollm2 mutants bench lint clean
 
 help: ## this list
 	@echo "make TARGET    (set-up in $(VENV) is done on first use)"
@@ -53,6 +53,9 @@ test-full: $(READY) ## the same with the long checks
 
 notebooks: $(READY) ## run the sources in notebooks/source and write the notebooks
 	$(PY) notebooks/build.py $(ARGS)
+
+labs: $(READY) ## build the labs from their sources in solutions: exercises/ and the executed solutions
+	$(PY) solutions/build.py $(ARGS)
 
 oracle-full: $(READY) ## engine against transformers, the whole grid
 	$(VENV)/bin/pytest tests/oracle -m 'full or not full' $(ARGS)

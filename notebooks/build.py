@@ -56,7 +56,8 @@ if importlib.util.find_spec("minipaged") is None:
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", f"git+{{REPOSITORY}}"], check=True)
     importlib.invalidate_caches()'''
 _MARKER = re.compile(r"^# %%(?P<rest>.*)$")
-_HEADER = re.compile(r"^\s*(?P<markdown>\[markdown\])?\s*(?:tags=(?P<tags>\[.*\]))?\s*$")
+_HEADER = re.compile(r"^\s*(?P<markdown>\[markdown\])?\s*(?:tags=(?P<tags>\[.*?\]))?\s*"
+                     r"(?:nbgrader=(?P<nbgrader>\{.*\}))?\s*$")
 
 
 class SourceError(ValueError):
@@ -65,14 +66,15 @@ class SourceError(ValueError):
 
 def read_source(path: Path) -> NotebookNode:
     """The source as a notebook without outputs. Errors: SourceError."""
-    cells: list[tuple[bool, list[str], list[str]]] = []  # markdown?, tags, lines
+    cells: list[tuple[bool, dict, list[str]]] = []  # markdown?, metadata, lines
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if marker := _MARKER.match(line):
             header = _HEADER.match(marker["rest"])
             if header is None:
                 raise SourceError(f"{path.name}:{number}: {line!r} is no cell marker; write `# %%` or "
                                   '`# %% [markdown]`, with tags=["..."] after it if need be')
-            cells.append((bool(header["markdown"]), json.loads(header["tags"] or "[]"), []))
+            metadata = {name: json.loads(header[name]) for name in ("tags", "nbgrader") if header[name]}
+            cells.append((bool(header["markdown"]), metadata, []))
         elif cells:
             cells[-1][2].append(line)
         elif line.strip():
@@ -80,13 +82,13 @@ def read_source(path: Path) -> NotebookNode:
 
     seen: Counter[str] = Counter()
     notebook = new_notebook(metadata=METADATA)
-    for markdown, tags, lines in cells:
+    for markdown, metadata, lines in cells:
         if markdown:
             lines = [_uncomment(line, path) for line in lines]
         source = "\n".join(lines).strip("\n")
         make = new_markdown_cell if markdown else new_code_cell
-        cell = make(source, id=_cell_id(source, seen), metadata={"tags": tags} if tags else {})
-        notebook.cells.append(cell)
+        name = metadata.get("nbgrader", {}).get("grade_id") or _cell_id(source, seen)
+        notebook.cells.append(make(source, id=name, metadata=metadata))
     return notebook
 
 
@@ -146,7 +148,8 @@ def execute(notebook: NotebookNode, folder: Path) -> None:
 
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
     environment.pop("MPLBACKEND", None)  # the kernel sets its own
-    environment["MINIPAGED_PROGRESS"] = str(Path(tempfile.gettempdir()) / "minipaged-no-progress")  # not the author's
+    # not the author's own predictions
+    environment["MINIPAGED_PROGRESS"] = os.path.join(tempfile.gettempdir(), "minipaged-no-progress", "")
     client = NotebookClient(notebook, timeout=600, kernel_name="python3", store_widget_state=False,
                             coalesce_streams=True, record_timing=False,
                             resources={"metadata": {"path": str(folder)}})

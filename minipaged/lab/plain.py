@@ -40,6 +40,15 @@ class Odd(NamedTuple):
         return f"an object of type {self.type_name}"
 
 
+class Said(NamedTuple):
+    """What a drive makes of an answer, in words: "a free block". Never what an answer itself is."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
 def plain(value: object) -> object:
     """A copy of `value` that consists of plain data only. Never raises; what can't be copied becomes `Odd`."""
     return _copy(value, [MAX_ITEMS], 0)
@@ -98,6 +107,8 @@ def same(expected: object, got: object) -> bool:
 def difference(expected: object, got: object, where: str = "") -> str | None:
     """None when they are the same, else what differs, in words that follow "your answer"."""
     at = f" at {where}" if where else ""
+    if isinstance(expected, Said) or isinstance(got, Said):
+        return None if expected == got and type(expected) is type(got) else f"is {show(got)}, not {show(expected)}"
     if isinstance(got, Odd):
         return f"is {got}{at}; {_describe(expected)} is expected"
     if isinstance(expected, Array):
@@ -176,7 +187,7 @@ def show(value: object, width: int = 90) -> str:
         return f"a whole number of {value.bit_length()} bits"
     if type(value) is float:
         return f"{value:.6g}" if not value.is_integer() or abs(value) > 1e15 else f"{value:.1f}"
-    if isinstance(value, (Array, Odd)) or not isinstance(value, (list, tuple, dict)):
+    if isinstance(value, (Array, Odd, Said)) or not isinstance(value, (list, tuple, dict)):
         text = repr(value)
     elif isinstance(value, dict):
         text = "{" + ", ".join(f"{show(key)}: {show(item, 40)}" for key, item in list(value.items())[:40]) + "}"

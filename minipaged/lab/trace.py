@@ -21,6 +21,7 @@ from minipaged.lab.answer import Answer, AnswerError
 from minipaged.lab.limits import TimeUp
 from minipaged.lab.plain import plain, show
 
+View = Callable[[object], object]
 RETURNS, RAISES, HANGS, MUTATES = "returns", "raises", "hangs", "mutates"
 
 
@@ -54,15 +55,15 @@ class Thing:
         self._trace, self._name, self._handle = trace, name, handle
 
     def call(self, method: str, *args: object, writes: Sequence[int] = (), text: str | None = None,
-             **kwargs: object) -> object:
+             view: View | None = None, **kwargs: object) -> object:
         """Call a method. See Trace.call."""
-        return self._trace._call(self._handle, method, f"{self._name}.{method}", args, kwargs, writes, text)
+        return self._trace._call(self._handle, method, f"{self._name}.{method}", args, kwargs, writes, text, view)
 
-    def get(self, attribute: str) -> object:
+    def get(self, attribute: str, view: View | None = None) -> object:
         """Read an attribute or a property."""
         trace = self._trace
         return trace._record(f"{self._name}.{attribute}",
-                             lambda: Outcome(RETURNS, plain(trace.answer.get(self._handle, attribute))))
+                             lambda: Outcome(RETURNS, plain(trace.answer.get(self._handle, attribute))), view)
 
 
 class Trace:
@@ -89,13 +90,19 @@ class Trace:
         return Thing(self, name, made[0])
 
     def call(self, function: str, *args: object, writes: Sequence[int] = (), text: str | None = None,
-             **kwargs: object) -> object:
+             view: View | None = None, **kwargs: object) -> object:
         """Call a function; gives what it returned as plain data, or None when it raised.
 
         `writes`: positions of arguments that the function shall change; the outcome is then the list of these as
         they are after the call. Changing any other argument is a mistake. `text` replaces the call's text.
+        `view`: where several answers are right, what to compare in place of the value: a function of it that gives
+        plain data, or words as `Said("a free block")`.
         """
-        return self._call(function, None, function, args, kwargs, writes, text)
+        return self._call(function, None, function, args, kwargs, writes, text, view)
+
+    def result(self, text: str, value: object) -> None:
+        """Something that follows from the calls, such as a waiting time: compared like an answer."""
+        self._record(text, lambda: Outcome(RETURNS, plain(value)))
 
     def event(self, kind: str, **data: object) -> None:
         """What the last step means for a film, as an event of minipaged.core.events.KINDS."""
@@ -108,7 +115,7 @@ class Trace:
         return self.steps[-1].outcome.kind == RAISES
 
     def _call(self, target: object, method: str | None, name: str, args: tuple, kwargs: dict,
-              writes: Sequence[int], text: str | None) -> object:
+              writes: Sequence[int], text: str | None, view: View | None) -> object:
         text = text or f"{name}({_arguments(args, kwargs)})"
 
         def call() -> Outcome:
@@ -117,12 +124,13 @@ class Trace:
                 return Outcome(MUTATES, reply.mutated[0])
             return Outcome(RETURNS, plain(list(reply.written) if writes else reply.value))
 
-        return self._record(text, call)
+        return self._record(text, call, view)
 
-    def _record(self, text: str, action: Callable[[], Outcome]) -> object:
-        self.cause = None
+    def _record(self, text: str, action: Callable[[], Outcome], view: View | None = None) -> object:
+        self.cause, value = None, None
         try:
             outcome = action()
+            value = outcome.value
         except TimeUp:
             outcome = Outcome(HANGS)
         except AnswerError as error:
@@ -131,6 +139,8 @@ class Trace:
             self.cause = error
             names = tuple(kind.__name__ for kind in type(error).__mro__ if kind not in (BaseException, object))
             outcome = Outcome(RAISES, names, _first_line(error), _line_of(error))
+        if view is not None and outcome.kind == RETURNS:
+            outcome = outcome._replace(value=view(value))
         self.steps.append(Step(text, outcome))
         if outcome.kind in (HANGS, MUTATES):
             raise TraceEnds
@@ -138,7 +148,7 @@ class Trace:
             index = len(self.steps) - 1
             if index >= len(self._expected) or not self._agrees(self._expected[index].outcome, outcome):
                 raise TraceEnds
-        return outcome.value if outcome.kind == RETURNS else None
+        return value if outcome.kind == RETURNS else None
 
 
 def _arguments(args: Sequence, kwargs: dict) -> str:

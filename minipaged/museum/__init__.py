@@ -8,10 +8,11 @@
 """
 from __future__ import annotations
 
-from minipaged.museum import allocator, tables
+from minipaged.museum import allocator, cache, copy_on_write, keys, lookup, tables
 from minipaged.museum.piece import Piece
 
-THEMES = {"allocator": allocator, "tables": tables}
+THEMES = {"allocator": allocator, "tables": tables, "copy_on_write": copy_on_write, "keys": keys, "cache": cache,
+          "lookup": lookup}
 PIECES: tuple[Piece, ...] = tuple(piece for theme in THEMES.values() for piece in theme.PIECES)
 
 

@@ -146,6 +146,9 @@ class Stage:
             return self.model.run(plan)
 
         self.scheduler.step(run)
+        for item in plans[0].scheduled:
+            if not item.token_ids:
+                self.complain("progress", f"{item.request_id} is scheduled with no token to compute")
         self.check()
         for name, request in self.requests.items():
             output, right = request.output_token_ids, self._alone[name]

@@ -60,20 +60,20 @@ for kind, count in llm.engine.events.counts().items():
 # system prompt: stored once, held by all.
 
 # %%
-from minipaged.viz.block_map import block_states, describe, draw_block_map
+from minipaged.viz.figures.pool import block_map
+from minipaged.viz.replay import replay
 from minipaged.viz.show import show
 
 fullest = min(llm.engine.events.select("step"), key=lambda event: event.free_blocks)
-states = block_states(llm.engine.events, until=fullest.time)
-show(draw_block_map(states), describe(states), data=[[state.block, state.holders, state.cached] for state in states])
+show(block_map(llm.engine.events, until=fullest.time))
 
 # %% [markdown]
 # Without sharing each request would need all of its blocks for itself, and without paging each would have to reserve
 # room for its longest possible answer before it starts. Compare:
 
 # %%
-in_use = sum(bool(state.holders) for state in states)
-alone = sum(len(state.holders) for state in states)
+state = replay(llm.engine.events, until=fullest.time)
+in_use, alone = state.num_blocks - state.free_count, sum(state.ref_count)
 reserved = len(outs) * -(-llm.engine.max_model_len // 16)
 print(f"{in_use} blocks in use; {alone} if nothing were shared; {reserved} if each request had reserved the longest "
       f"answer of {llm.engine.max_model_len} tokens")
@@ -86,7 +86,7 @@ print(f"{in_use} blocks in use; {alone} if nothing were shared; {reserved} if ea
 # not forgotten: until somebody needs the place, the next request with the same beginning can still have it.
 
 # %%
-shared = next(state.block for state in states if len(state.holders) > 1)
+shared = next(block for block, count in enumerate(state.ref_count) if count > 1)
 for event in llm.engine.events.select(block=shared):
     print(event)
 

@@ -2,6 +2,7 @@
 
     show(roofline(card("a100-80g"), [Kernel("decode, batch 1", flops=..., moved=..., seconds=...), ...]))
     show(traffic_ladder({"v0_source": counts, "v2_warp": counts, ...}, "sectors_per_request"))
+    show(warp_reads({"neighbours": range(0, 128, 4), "one row a lane": range(0, 32 * 256, 256)}))
 """
 from __future__ import annotations
 
@@ -9,7 +10,21 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from minipaged.viz.show import Picture
-from minipaged.viz.style import COLOURS, INK, MARKERS, new_figure, numbered_look, short, styled
+from minipaged.viz.style import (
+    COLOURS,
+    INK,
+    LOOKS,
+    MARKERS,
+    box,
+    legend,
+    new_canvas,
+    new_figure,
+    numbered_look,
+    short,
+    styled,
+)
+
+SECTOR = 32  # bytes that a GPU moves at least
 
 
 class Machine(Protocol):
@@ -82,3 +97,31 @@ def traffic_ladder(counts: Mapping[str, object], field: str = "global_load_secto
     axes.tick_params(axis="y", length=0)
     said = ", ".join(f"{name} {short(value)}" for name, value in values.items())
     return Picture(figure, f"Counted {label} of {len(values)} kernels, one bar each: {said}.", {field: values})
+
+
+@styled
+def warp_reads(patterns: Mapping[str, Sequence[int]], bytes_each: int = 4) -> Picture:
+    """The 32-byte sectors that one read of a warp touches, a row a pattern, each as full as its bytes are wanted.
+
+    `patterns`: name -> byte address of each lane. Four sectors for 32 lanes of 4 bytes is the best there is.
+    """
+    touched = {}
+    for name, addresses in patterns.items():
+        wanted: dict[int, set[int]] = {}
+        for address in addresses:
+            for byte in range(address, address + bytes_each):
+                wanted.setdefault(byte // SECTOR, set()).add(byte)
+        touched[name] = [len(found) for _, found in sorted(wanted.items())]
+    figure, axes = new_canvas(max(33, *map(len, touched.values())) + 1, 3.4 * len(touched) - 0.8, 1, pad=0.3)
+    for row, (name, sectors) in enumerate(touched.items()):
+        y = 3.4 * row
+        used = sum(sectors) / (SECTOR * len(sectors))
+        axes.text(0, y + 0.55, f"{name}: {len(sectors)} sectors, {100 * used:.3g}% of the bytes wanted", fontsize=9.5)
+        for at, count in enumerate(sectors):
+            box(axes, at, y + 1.0, 0.88, 1.3, LOOKS["masked"], gid=f"{name}:{at}", linewidth=0.5)
+            box(axes, at, y + 1.0, 0.88 * count / SECTOR, 1.3, LOOKS["used"], linewidth=0)
+    axes.set_title(f"What one read of {len(next(iter(patterns.values())))} lanes moves")
+    legend(figure, {"wanted bytes": LOOKS["used"], "moved for nothing": LOOKS["masked"]})
+    said = "; ".join(f"{name}: {len(sectors)} sectors, {sum(sectors)} of {SECTOR * len(sectors)} bytes wanted"
+                     for name, sectors in touched.items())
+    return Picture(figure, f"Sectors of {SECTOR} bytes that one read of a warp touches. {said}.", touched)

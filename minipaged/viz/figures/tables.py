@@ -14,7 +14,7 @@ from minipaged.viz.show import Picture
 from minipaged.viz.style import INK, LOOKS, MUTED, PAPER, VERMILION, Look, box, looks_of, new_canvas, styled, write
 
 WIDEST = 18  # boxes side by side
-NARROWEST = 14
+NARROWEST = 10
 HIGH = 3.7  # of one picture of tables and pool
 
 
@@ -62,7 +62,8 @@ def copy_on_write(events: Iterable[Event], number: int = 0) -> Picture:
     figure, axes = new_canvas(width, 2 * HIGH + 1.9, 0)
     second = HIGH + 1.2
     for top, state, who, tokens, head in (
-            (0.5, before, shown, start, f"before: request {writer} wants to write into P{src}, held by {counts[0][0]}"),
+            (0.5, before, shown, start, f"before: request {writer} wants to write into P{src}, which "
+             f"{counts[0][0]} requests hold"),
             (second, after, names, start + count, f"after: P{src} is copied to P{dst}, and the table points there")):
         axes.text(0, top - 0.25, head, fontsize=10, fontweight="bold")
         draw_tables(axes, state, who, blocks, looks, top, {src, dst}, {writer: tokens})

@@ -8,11 +8,22 @@
 """
 from __future__ import annotations
 
-from minipaged.museum import allocator, cache, copy_on_write, keys, lookup, tables
+from minipaged.museum import (
+    allocator,
+    cache,
+    copy_on_write,
+    keys,
+    lookup,
+    preemption,
+    scheduling,
+    steps,
+    swap,
+    tables,
+)
 from minipaged.museum.piece import Piece
 
 THEMES = {"allocator": allocator, "tables": tables, "copy_on_write": copy_on_write, "keys": keys, "cache": cache,
-          "lookup": lookup}
+          "lookup": lookup, "scheduling": scheduling, "steps": steps, "preemption": preemption, "swap": swap}
 PIECES: tuple[Piece, ...] = tuple(piece for theme in THEMES.values() for piece in theme.PIECES)
 
 

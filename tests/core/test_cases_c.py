@@ -97,6 +97,16 @@ def test_C7_two_preemptions_of_one_request(mode: dict) -> None:
     assert [one.num_preemptions for one in requests] == ([0, 1, 2, 2] if newest else [0, 3, 1, 1])
 
 
+def test_C7_tokens_of_a_resumed_request_are_not_sampled_again() -> None:
+    """What it has said is computed in chunks like a prompt, and only the last chunk gives a token."""
+    scheduler = make(5, max_num_batched_tokens=4, enable_prefix_caching=False)
+    requests = [add(scheduler, name, 3, max_tokens=10) for name in "ab"]
+    plans = finish_all(scheduler, *requests)
+    chunks = [item for plan in plans for item in plan.scheduled if item.num_tokens > 1 and item.start >= 3]
+    assert [(item.start, item.context_len, item.sample) for item in chunks] == [(4, 8, False)]
+    assert [one.num_output_tokens for one in requests] == [10, 10]
+
+
 def test_C8_scheduled_then_preempted_in_the_same_step() -> None:
     scheduler = make(3, scheduling_policy="priority", max_num_batched_tokens=5)
     a = add(scheduler, "a", 4, max_tokens=6, priority=1)

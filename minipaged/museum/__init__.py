@@ -12,6 +12,7 @@ from minipaged.museum import (
     allocator,
     cache,
     copy_on_write,
+    formulas,
     keys,
     lookup,
     preemption,
@@ -23,7 +24,8 @@ from minipaged.museum import (
 from minipaged.museum.piece import Piece
 
 THEMES = {"allocator": allocator, "tables": tables, "copy_on_write": copy_on_write, "keys": keys, "cache": cache,
-          "lookup": lookup, "scheduling": scheduling, "steps": steps, "preemption": preemption, "swap": swap}
+          "lookup": lookup, "scheduling": scheduling, "steps": steps, "preemption": preemption, "swap": swap,
+          "formulas": formulas}
 PIECES: tuple[Piece, ...] = tuple(piece for theme in THEMES.values() for piece in theme.PIECES)
 
 

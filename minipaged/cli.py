@@ -75,6 +75,11 @@ COMMANDS = {
         "what you predicted in the chapters, and what a class did",
         "minipaged predictions export -o mine.csv",
     ),
+    "film": Command(
+        "minipaged.viz.film_cli",
+        "turn a saved event log into a page that plays it",
+        "minipaged film run.json -o film.html",
+    ),
     "doctor": Command(
         "minipaged.doctor_cli", "what works on this machine, and how to mend the rest", "minipaged doctor"
     ),

@@ -1,0 +1,254 @@
+"""The film of a run: an interactive player of its event log, in a notebook or as a page (every chapter).
+
+    Film(llm.engine.events)                                  # the last line of a cell
+    Film(static_events, compare=continuous_events, labels=("static", "continuous"))
+    Film("run.json").save("film.html")                       # one file, no network
+
+One ES module draws it; its sources are in the folder film/ and are joined here. A film in a notebook also has
+a still picture and a sentence, for readers and programs that do not run it. Nothing here needs numpy, matplotlib
+or torch: without matplotlib the still is left out, without anywidget the player.
+"""
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from minipaged.core.events import Event, EventLog
+from minipaged.viz.film_data import encode
+from minipaged.viz.replay import replay
+
+DATA_MIME = "application/vnd.minipaged.film+json"
+FOLDER = Path(__file__).with_name("film")
+#: The modules in the order in which they need each other.
+MODULES = ("data", "state", "replay", "words", "look", "canvas", "layout", "draw_map", "draw_lanes", "draw_strips",
+           "draw_tree", "draw_timeline", "compare", "board", "controls", "app")
+#: A notebook keeps the events of a film up to this many, of a longer one their digest.
+KEPT_EVENTS = 300
+SETTINGS = ("pool", "scheduler")  # what was set up, not what happened
+
+_IMPORT = re.compile(r'^import [^;]*? from "\./\w+\.js";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class)\b)", re.MULTILINE)
+
+
+class Difference(NamedTuple):
+    """Where two logs part: the first events that differ (None: that log has ended)."""
+
+    left: Event | None
+    right: Event | None
+
+
+def first_difference(left: Iterable[Event], right: Iterable[Event]) -> Difference | None:
+    """The first events that differ in step, kind or data, or None. Pool and scheduler settings are not compared."""
+    happened = ([event for event in events if event.kind not in SETTINGS] for events in (left, right))
+    for one, other in _zip_longest(*happened):
+        if one is None or other is None or (one.step, one.kind, one.data) != (other.step, other.kind, other.data):
+            return Difference(one, other)
+    return None
+
+
+def _zip_longest(left: list[Event], right: list[Event]) -> Iterable[tuple[Event | None, Event | None]]:
+    for index in range(max(len(left), len(right))):
+        yield tuple(side[index] if index < len(side) else None for side in (left, right))
+
+
+@cache
+def module() -> str:
+    """The player as one ES module: the files of film/ without their imports of each other."""
+    parts = [(FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in MODULES]
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", part)) for part in parts)
+
+
+@cache
+def style() -> str:
+    return (FOLDER / "film.css").read_text(encoding="utf-8")
+
+
+class Film:
+    """A player of one run, or of two side by side on one clock.
+
+    events, compare: an EventLog, a list of its events, or the path of a saved one. title: above the film. labels:
+    names of the two runs. start: the event to open at. select: a request, follow: a block to begin with.
+    Errors: ValueError, TraceFormatError for what can't be shown.
+    """
+
+    def __init__(self, events: EventLog | Iterable[Event] | str | Path,
+                 compare: EventLog | Iterable[Event] | str | Path | None = None, *, title: str = "Memory film",
+                 labels: tuple[str, str] = ("left", "right"), start: int = 0, select: str | None = None,
+                 follow: int | None = None) -> None:
+        self.runs = [_events(one) for one in (events, compare) if one is not None]
+        self.title = title
+        self.labels = tuple(labels) if compare is not None else ("",)
+        self._columns = [encode(run) for run in self.runs]
+        longest = max(map(len, self.runs))
+        if not 0 <= start < longest:
+            raise ValueError(f"start is {start}; the events of this film are 0 to {longest - 1}")
+        requests = {event.data.get("request") for event in self.runs[0]} - {None}
+        if select is not None and select not in requests:
+            raise ValueError(f"select is {select!r}; the requests of this film are {', '.join(sorted(requests)[:8])}")
+        blocks = self.runs[0][0].num_blocks
+        if follow is not None and not 0 <= follow < blocks:
+            raise ValueError(f"follow is {follow}; the blocks of this film are 0 to {blocks - 1}")
+        self.start, self.select, self.follow = start, select, follow
+        self._widget = None
+
+    @property
+    def data(self) -> str:
+        """What the player gets: one compact JSON text."""
+        runs = [{**columns, "label": label} for columns, label in zip(self._columns, self.labels)]
+        film = {"runs": runs, "title": self.title, "start": self.start, "select": self.select, "follow": self.follow}
+        return json.dumps(film, ensure_ascii=False, separators=(",", ":"))
+
+    @property
+    def alt(self) -> str:
+        """The film in words, made from its events."""
+        parts = [_summary(run, label) for run, label in zip(self.runs, self.labels)]
+        if len(self.runs) > 1:
+            parts.append(_difference_in_words(first_difference(*self.runs), self.labels))
+        return " ".join([f"{self.title}:", *parts])
+
+    # ---- as a page ----
+
+    def to_html(self) -> str:
+        """The film as one page that loads nothing."""
+        data = self.data.replace("<", "\\u003c")  # nothing in the data can end its element
+        return _PAGE.format(title=html.escape(self.title), alt=html.escape(self.alt), style=style(), data=data,
+                            script=module().replace("</script", "<\\/script"))
+
+    def save(self, path: str | Path) -> None:
+        """Write the page. It opens in any browser, also without a network."""
+        Path(path).write_text(self.to_html(), encoding="utf-8")
+
+    # ---- in a notebook ----
+
+    def widget(self):
+        """The player as an anywidget; its `position` can be read and set. The same one each time.
+
+        Errors: ImportError when anywidget is not installed.
+        """
+        if self._widget is None:
+            try:
+                import anywidget
+                import traitlets
+            except ImportError:
+                raise ImportError("the player in a notebook needs anywidget (pip install anywidget); "
+                                  "film.save('film.html') needs nothing more") from None
+
+            class FilmWidget(anywidget.AnyWidget):
+                _esm = module()
+                _css = style()
+                film = traitlets.Unicode("{}").tag(sync=True)
+                position = traitlets.Int(0).tag(sync=True)
+
+            self._widget = FilmWidget(film=self.data, position=self.start)
+        return self._widget
+
+    def still(self) -> bytes | None:
+        """A PNG of the fullest moment (of `start`, if given); None without matplotlib."""
+        if find_spec("matplotlib") is None:
+            return None
+        from minipaged.viz.film_still import draw_still
+
+        return draw_still(self.runs, self.labels, [self.start or fullest(run) for run in self.runs])
+
+    def digest(self) -> str:
+        """JSON text that changes when an event changes: the events of a short film, counts and a hash of a long one."""
+        text = json.dumps(self._columns, ensure_ascii=False, separators=(",", ":"))
+        if sum(map(len, self.runs)) <= KEPT_EVENTS:
+            return text
+        counts = [Counter(event.kind for event in run) for run in self.runs]
+        return json.dumps({"events": counts, "sha256": hashlib.sha256(text.encode()).hexdigest()},
+                          separators=(",", ":"))
+
+    def _repr_mimebundle_(self, **options: object) -> tuple[dict, dict]:
+        try:
+            shown = self.widget()._repr_mimebundle_(**options)
+        except ImportError:
+            shown = {}
+        data, metadata = shown if isinstance(shown, tuple) else (shown or {}, {})
+        data = {**data, "text/plain": self.alt, DATA_MIME: self.digest()}
+        image = self.still()
+        if image is not None:
+            data["image/png"] = base64.b64encode(image).decode("ascii")
+            metadata = {**metadata, "image/png": {"alt": self.alt}}
+        return data, metadata
+
+    def __repr__(self) -> str:
+        return self.alt
+
+
+def _events(source: EventLog | Iterable[Event] | str | Path) -> list[Event]:
+    return list(EventLog.load(source) if isinstance(source, (str, Path)) else source)
+
+
+def fullest(events: list[Event]) -> int:
+    """The time at which the most blocks are held, the last event of that step that has so many."""
+    free = best = events[0].num_blocks
+    when = 0
+    taken: set[int] = set()
+    for event in events:
+        if event.kind in ("allocate", "share", "swap_in"):
+            taken.add(event.block)
+        elif event.kind == "free":
+            taken.discard(event.block)
+        free = events[0].num_blocks - len(taken)
+        if free < best or (free == best and event.step == events[when].step):
+            best, when = free, event.time
+    return when
+
+
+def _summary(events: list[Event], label: str) -> str:
+    pool, steps = events[0], events[-1].step + 1
+    names = {event.request for event in events if event.kind in ("add", "fork")}
+    state = replay(events, until=fullest(events), strict=False)
+    copies, evictions, preemptions = (
+        sum(1 for event in events if event.kind == kind and event.data.get("reason", reason) == reason)
+        for kind, reason in (("copy", ""), ("withdraw", "evict"), ("preempt", "")))
+    return (f"{label + ': ' if label else ''}{len(events)} events in {steps} steps, {len(names)} requests in "
+            f"{pool.num_blocks} blocks of {pool.block_size} tokens; at the fullest moment, event {state.time}, "
+            f"{pool.num_blocks - state.free_count} blocks are in use; {copies} copies, {evictions} evictions, "
+            f"{preemptions} preemptions.")
+
+
+def _difference_in_words(difference: Difference | None, labels: tuple[str, ...]) -> str:
+    if difference is None:
+        return "The two runs do the same."
+    sides = [f"{label} {'has ended' if event is None else f'has {event.kind} (event {event.time}, step {event.step})'}"
+             for event, label in zip(difference, labels)]
+    return f"They first differ where {sides[0]} and {sides[1]}."
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:">
+<title>{title}</title>
+<style>
+{style}
+body {{ margin: 0; background: #f7f5f0; }}
+main {{ max-width: 1440px; margin: 0 auto; }}
+@media (prefers-color-scheme: dark) {{ body {{ background: #121419; }} }}
+</style>
+</head>
+<body>
+<main><div id="film"><p>{alt}</p></div></main>
+<noscript>This page plays the film with JavaScript.</noscript>
+<script type="application/json" id="film-data">{data}</script>
+<script type="module">
+{script}
+mountPage(document.getElementById("film"), JSON.parse(document.getElementById("film-data").textContent));
+</script>
+</body>
+</html>
+"""

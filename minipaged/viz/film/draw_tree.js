@@ -1,0 +1,78 @@
+// The prefix tree: which cached block continues which. Full blocks are squares, partly filled tails are smaller.
+import { plate, write } from "./canvas.js";
+import { treePlaces } from "./layout.js";
+import { count } from "./words.js";
+
+const MOST_NODES = 4000, LABEL_FROM = 17;
+
+// {nodes, places ...}: the tree of the state, or null when it is too large to draw.
+function treeOf(state) {
+  const children = new Map(), keys = new Set();
+  const add = (parent, node) => {
+    if (!children.has(parent)) children.set(parent, []);
+    children.get(parent).push(node);
+  };
+  let nodes = 0;
+  for (let block = 0; block < state.n; block++) {
+    const tail = state.tailTokens[block] > 0;
+    if (state.fullKey[block] >= 0) { keys.add(state.fullKey[block]); nodes++; } else if (tail) nodes++;
+    if (nodes > MOST_NODES) return null;
+  }
+  for (let block = 0; block < state.n; block++) {
+    const key = state.fullKey[block];
+    if (key >= 0) add(state.fullParent[block], { block, key, tail: false });
+    else if (state.tailTokens[block] > 0) add(state.tailParent[block], { block, key: -1, tail: true });
+  }
+  const roots = [...children].filter(([parent]) => !keys.has(parent)).flatMap(([, below]) => below);
+  const seen = new Set(); // two blocks can have one key: what follows is drawn once
+  const below = ({ key }) => {
+    if (key < 0 || seen.has(key)) return [];
+    seen.add(key);
+    return children.get(key) ?? [];
+  };
+  return { ...treePlaces(roots, below), nodes };
+}
+
+export function treeWords(state) {
+  const tree = treeOf(state);
+  if (!tree) return "The prefix tree is too large to draw here.";
+  if (!tree.nodes) return "Nothing is cached yet.";
+  return `Prefix tree: ${count(tree.nodes, "cached block")} in ${count(tree.rows, "branch", "branches")}, ${tree.deepest + 1} deep at most.`;
+}
+
+export function drawTree(picture, view) {
+  const { ctx, width, height } = picture, { state, theme, tiles, followed, event } = view;
+  const tree = treeOf(state);
+  if (!tree || !tree.nodes) { write(ctx, treeWords(state), 0, 12, { size: 12, colour: theme.muted }); return; }
+  const columns = tree.deepest + 2;
+  const cell = Math.max(2, Math.min(26, Math.floor((height - 2) / Math.max(tree.rows, 1)), Math.floor(width / columns)));
+  const stride = Math.max(cell, Math.min(cell * 1.6, width / columns)), side = Math.max(2, cell - Math.max(1, cell * 0.22));
+  const x = (depth) => (depth + 1) * stride, middle = (row) => row * cell + cell / 2 + 1;
+  write(ctx, cell >= 12 ? "root" : "", 0, middle(0), { size: 10, colour: theme.muted });
+  ctx.strokeStyle = theme.muted;
+  ctx.beginPath();
+  for (const { parent, depth, row } of tree.places) {
+    const fromX = parent ? x(parent.depth) + side : Math.min(stride - 4, 26), fromY = parent ? middle(parent.row) : middle(0);
+    const bend = x(depth) - Math.min(5, (stride - side) / 2 + 1);
+    ctx.moveTo(fromX, fromY);
+    ctx.lineTo(bend, fromY); ctx.lineTo(bend, middle(row)); ctx.lineTo(x(depth), middle(row));
+  }
+  ctx.stroke();
+  for (const { node, depth, row } of tree.places) {
+    const { block, tail } = node, holders = state.holders[block];
+    const height_ = tail ? Math.max(2, side * 0.62) : side, left = x(depth), top = middle(row) - height_ / 2;
+    const tile = holders.length ? tiles.owner(holders[0], Math.round(side), Math.round(height_)) : tiles.cached(Math.round(side), Math.round(height_));
+    ctx.drawImage(tile, left, top, side, height_);
+    const marked = block === followed ? theme.accent : event.block === block ? theme.ink : null;
+    if (side >= 8 || marked) {
+      ctx.strokeStyle = marked ?? (holders.length ? theme.muted : theme.dots);
+      ctx.lineWidth = marked ? 2.5 : 1;
+      if (tail) ctx.setLineDash([2, 2]);
+      ctx.strokeRect(left + 0.5, top + 0.5, side - 1, height_ - 1);
+      ctx.setLineDash([]);
+      ctx.lineWidth = 1;
+    }
+    if (side >= LABEL_FROM) plate(ctx, block, left + side / 2, middle(row), theme, { size: 9 });
+    picture.hits.push([left, top, side, height_, { block }]);
+  }
+}

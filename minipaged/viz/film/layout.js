@@ -1,0 +1,49 @@
+// Where things go: plain geometry, no drawing.
+
+export const GUTTER = 38; // room for the number of the first block of each row
+
+// Squares for n blocks within a width and about a height: as large as fits, rows of 8, 16, 24 ... where it can be.
+export function gridFor(n, width, maxHeight, maxCell = 46) {
+  const room = width - GUTTER;
+  let cell = Math.max(2, Math.min(maxCell, Math.ceil(Math.sqrt((room * maxHeight) / n)) + 1));
+  for (; ; cell--) {
+    let columns = Math.max(1, Math.min(n, Math.floor(room / cell)));
+    if (columns >= 16 && columns < n) columns -= columns % 8;
+    const rows = Math.ceil(n / columns);
+    if (cell <= 2 || rows * cell <= maxHeight) {
+      const gap = cell >= 14 ? 3 : cell >= 8 ? 2 : cell >= 4 ? 1 : 0;
+      return { columns, rows, cell, gap, side: cell - gap, height: rows * cell, width: columns * cell };
+    }
+  }
+}
+
+export function placeOf(grid, block, top = 0) {
+  return [GUTTER + (block % grid.columns) * grid.cell, top + Math.floor(block / grid.columns) * grid.cell];
+}
+
+// A row of equal cells for `count` things in a width: the first ones, a gap with "…", the last ones.
+export function stripFor(count, width, wanted = 24, least = 18) {
+  const size = Math.max(least, Math.min(wanted, Math.floor(width / Math.max(count, 1))));
+  const fit = Math.max(1, Math.floor(width / size));
+  if (count <= fit) return { size, first: count, last: 0 };
+  const last = Math.min(4, Math.max(1, Math.floor(fit / 4)));
+  return { size, first: Math.max(1, fit - last - 2), last };
+}
+
+// The places of a tree's nodes: leaves in rows, depth in columns. `children(node)` gives a list.
+export function treePlaces(roots, children) {
+  const places = [];
+  let row = 0, deepest = 0;
+  const stack = roots.map((node) => ({ node, depth: 0, parent: null })).reverse();
+  while (stack.length) {
+    const item = stack.pop();
+    const below = children(item.node);
+    const place = { ...item, row };
+    if (item.parent && item.parent.firstChild === undefined) item.parent.firstChild = place;
+    places.push(place);
+    deepest = Math.max(deepest, item.depth);
+    if (!below.length) row++;
+    for (let at = below.length - 1; at >= 0; at--) stack.push({ node: below[at], depth: item.depth + 1, parent: place });
+  }
+  return { places, rows: row, deepest };
+}

@@ -70,6 +70,11 @@ COMMANDS = {
         "run a CUDA kernel on the CPU and find its faults",
         "minipaged race my_kernel.cu",
     ),
+    "learn": Command(
+        "minipaged.lab.learn_cli",
+        "the way through the labs: next, check, hint, progress, reset, solution",
+        "minipaged learn next",
+    ),
     "predictions": Command(
         "minipaged.lesson.predictions_cli",
         "what you predicted in the chapters, and what a class did",

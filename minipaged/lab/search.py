@@ -49,6 +49,13 @@ class Failure(NamedTuple):
         return self.expected[index].outcome if 0 <= index < len(self.expected) else None
 
 
+def has_events(failure: Failure) -> bool:
+    """Does the first wrong step, or the right one in its place, change what a film shows?"""
+    count = len(failure.steps)
+    right = failure.expected[count - 1].events if count <= len(failure.expected) else ()
+    return bool(right or failure.steps[-1].events)
+
+
 class _Capped(io.StringIO):
     def write(self, text: str) -> int:
         if self.tell() < MAX_PRINTED:

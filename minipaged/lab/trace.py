@@ -3,8 +3,7 @@
 An exercise's `drive` gets a Trace and makes all its calls through it:
 
     pool = trace.new("pool", "BlockAllocator", 3)      # 1. pool = BlockAllocator(3)
-    block = pool.call("allocate")                      # 2. pool.allocate()
-    trace.event("allocate", block=block, request="A", index=0, ref_count=1)   # for the film
+    block = pool.call("allocate", event=taken)         # 2. pool.allocate(); taken(block) is an event for the film
     pool.get("free_count")                             # 3. pool.free_count
     trace.call("slot", [5, 2], 7)                      # 4. slot([5, 2], 7)
 
@@ -22,6 +21,7 @@ from minipaged.lab.limits import TimeUp
 from minipaged.lab.plain import plain, show
 
 View = Callable[[object], object]
+EventOf = Callable[[object], tuple[str, dict] | None]
 RETURNS, RAISES, HANGS, MUTATES = "returns", "raises", "hangs", "mutates"
 
 
@@ -55,9 +55,10 @@ class Thing:
         self._trace, self._name, self._handle = trace, name, handle
 
     def call(self, method: str, *args: object, writes: Sequence[int] = (), text: str | None = None,
-             view: View | None = None, **kwargs: object) -> object:
+             view: View | None = None, event: EventOf | None = None, **kwargs: object) -> object:
         """Call a method. See Trace.call."""
-        return self._trace._call(self._handle, method, f"{self._name}.{method}", args, kwargs, writes, text, view)
+        return self._trace._call(self._handle, method, f"{self._name}.{method}", args, kwargs, writes, text, view,
+                                 event)
 
     def get(self, attribute: str, view: View | None = None) -> object:
         """Read an attribute or a property."""
@@ -90,22 +91,23 @@ class Trace:
         return Thing(self, name, made[0])
 
     def call(self, function: str, *args: object, writes: Sequence[int] = (), text: str | None = None,
-             view: View | None = None, **kwargs: object) -> object:
+             view: View | None = None, event: EventOf | None = None, **kwargs: object) -> object:
         """Call a function; gives what it returned as plain data, or None when it raised.
 
         `writes`: positions of arguments that the function shall change; the outcome is then the list of these as
         they are after the call. Changing any other argument is a mistake. `text` replaces the call's text.
         `view`: where several answers are right, what to compare in place of the value: a function of it that gives
-        plain data, or words as `Said("a free block")`.
+        plain data, or words as `Said("a free block")`. `event`: a function of the value that gives what a film shows
+        for this call, `("allocate", {...})` with the data of minipaged.core.events.KINDS, or None.
         """
-        return self._call(function, None, function, args, kwargs, writes, text, view)
+        return self._call(function, None, function, args, kwargs, writes, text, view, event)
 
     def result(self, text: str, value: object) -> None:
         """Something that follows from the calls, such as a waiting time: compared like an answer."""
         self._record(text, lambda: Outcome(RETURNS, plain(value)))
 
     def event(self, kind: str, **data: object) -> None:
-        """What the last step means for a film, as an event of minipaged.core.events.KINDS."""
+        """One more event for the last step. Not for what a call gives: a trace that ends there has no more events."""
         last = self.steps[-1]
         self.steps[-1] = last._replace(events=(*last.events, (kind, data)))
 
@@ -115,7 +117,8 @@ class Trace:
         return self.steps[-1].outcome.kind == RAISES
 
     def _call(self, target: object, method: str | None, name: str, args: tuple, kwargs: dict,
-              writes: Sequence[int], text: str | None, view: View | None) -> object:
+              writes: Sequence[int], text: str | None, view: View | None,
+              event: EventOf | None) -> object:
         text = text or f"{name}({_arguments(args, kwargs)})"
 
         def call() -> Outcome:
@@ -124,9 +127,10 @@ class Trace:
                 return Outcome(MUTATES, reply.mutated[0])
             return Outcome(RETURNS, plain(list(reply.written) if writes else reply.value))
 
-        return self._record(text, call, view)
+        return self._record(text, call, view, event)
 
-    def _record(self, text: str, action: Callable[[], Outcome], view: View | None = None) -> object:
+    def _record(self, text: str, action: Callable[[], Outcome], view: View | None = None,
+                event: EventOf | None = None) -> object:
         self.cause, value = None, None
         try:
             outcome = action()
@@ -139,9 +143,10 @@ class Trace:
             self.cause = error
             names = tuple(kind.__name__ for kind in type(error).__mro__ if kind not in (BaseException, object))
             outcome = Outcome(RAISES, names, _first_line(error), _line_of(error))
+        shown = event(value) if event is not None and outcome.kind == RETURNS else None
         if view is not None and outcome.kind == RETURNS:
             outcome = outcome._replace(value=view(value))
-        self.steps.append(Step(text, outcome))
+        self.steps.append(Step(text, outcome, () if shown is None else (shown,)))
         if outcome.kind in (HANGS, MUTATES):
             raise TraceEnds
         if self._expected is not None:

@@ -56,17 +56,21 @@ def _drive_allocator(trace: Trace, case: dict) -> None:
 
     for name, number in case["calls"]:
         if name == "allocate":
-            block = pool.call("allocate", view=kind)
+            who = "ABCDEFGHIJKL"[count]
+            block = pool.call("allocate", view=kind, event=lambda block, who=who: (
+                "allocate", {"block": block, "request": who, "index": 0, "ref_count": 1}))
             if not trace.raised:
-                held[block] = "ABCDEFGHIJKL"[count]
+                held[block] = who
                 count += 1
-                trace.event("allocate", block=block, request=held[block], index=0, ref_count=1)
         elif name == "free" and held:
             block = list(held)[number % len(held)]
-            pool.call("free", block)
-            trace.event("free", block=block, request=held.pop(block), end="front", cached=False)
+            pool.call("free", block, event=lambda _, block=block: (
+                "free", {"block": block, "request": held[block], "end": "front", "cached": False}))
+            del held[block]
         elif name == "free_again" and len(held) < num_blocks:
-            pool.call("free", [block for block in range(num_blocks) if block not in held][0])
+            block = [block for block in range(num_blocks) if block not in held][0]
+            pool.call("free", block, event=lambda _, block=block: (
+                "free", {"block": block, "request": "A", "end": "front", "cached": False}))
         elif name == "free_unknown":
             pool.call("free", num_blocks + number if number % 2 else -1 - number)
         pool.get("free_count")

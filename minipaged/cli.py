@@ -85,6 +85,11 @@ COMMANDS = {
         "turn a saved event log into a page that plays it",
         "minipaged film run.json -o film.html",
     ),
+    "museum": Command(
+        "minipaged.museum.museum_cli",
+        "real bugs of serving engines, to be switched on and found",
+        "minipaged museum run no-copy-on-write",
+    ),
     "doctor": Command(
         "minipaged.doctor_cli", "what works on this machine, and how to mend the rest", "minipaged doctor"
     ),

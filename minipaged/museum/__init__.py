@@ -2,7 +2,7 @@
 
     from minipaged import museum
     museum.names()                          what there is
-    museum.exhibit(17)                      what one sees, without saying why
+    museum.exhibit(7893)                    what one sees, without saying why
     museum.piece("no-copy-on-write").film() the run with the bug beside the run without it
     museum.kills(my_test)                   which bugs a test of yours notices
 """
@@ -21,7 +21,13 @@ from minipaged.museum import (
     swap,
     tables,
 )
-from minipaged.museum.piece import Piece
+from minipaged.museum.exhibit import Exhibit, code
+from minipaged.museum.kills import Kills, run_kills
+from minipaged.museum.piece import Change, Piece, change
+from minipaged.museum.stage import JUDGES, Fault, Run, Stage, scene
+
+__all__ = ["JUDGES", "PIECES", "THEMES", "Change", "Exhibit", "Fault", "Kills", "Piece", "Run", "Stage", "change",
+           "code", "exhibit", "kills", "names", "piece", "scene"]
 
 THEMES = {"allocator": allocator, "tables": tables, "copy_on_write": copy_on_write, "keys": keys, "cache": cache,
           "lookup": lookup, "scheduling": scheduling, "steps": steps, "preemption": preemption, "swap": swap,
@@ -43,3 +49,27 @@ def piece(name: str) -> Piece:
 
     close = get_close_matches(str(name), names(), n=3, cutoff=0.4)
     raise ValueError(f"there is no piece {name!r}; {'the nearest are ' + ', '.join(close) if close else 'see names()'}")
+
+
+def exhibit(which: int | str) -> Exhibit:
+    """A piece as a visitor sees it, by the number on its door (`code`) or by name; in a notebook, with its film.
+
+    Errors: ValueError for a number or a name that there is not.
+    """
+    if not isinstance(which, int):
+        return Exhibit(piece(which), PIECES)
+    for one in PIECES:
+        if code(one) == which:
+            return Exhibit(one, PIECES)
+    raise ValueError(f"there is no exhibit {which}; numbers are those of museum.code(museum.piece(name))")
+
+
+def kills(test, pieces: list[str] | None = None, seconds: float = 2.0) -> Kills:
+    """Which bugs a test notices. `test(lib)` gets the classes of minipaged.core; `pieces` are names (default: all
+    bugs of core); a test that takes longer than `seconds` with a bug has noticed it.
+
+    Errors: ValueError for a test that is no function or a name that there is not.
+    """
+    chosen = [piece(name) for name in pieces] if pieces is not None else [
+        one for one in PIECES if one.test.startswith("tests/core/")]
+    return run_kills(test, chosen, seconds)

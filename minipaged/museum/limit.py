@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+AGAIN = 0.1  # seconds until it is tried again, against code that catches everything
+
 
 class TooLong(BaseException):
     """The time is over. Not an Exception, so that an `except Exception` inside the code does not keep it."""
@@ -13,20 +15,24 @@ class TooLong(BaseException):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TooLong in this thread when the block takes longer. It interrupts Python code, not a C call."""
-    thread, over, lock = threading.get_ident(), False, threading.Lock()
+    """Raise TooLong in this thread when the block takes longer, again and again until the block has ended.
 
-    def stop() -> None:
-        with lock:
-            if not over:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TooLong))
+    It interrupts Python code, not a call into C such as a long sleep.
+    """
+    thread, over = threading.get_ident(), threading.Event()
+    lock = threading.Lock()
 
-    timer = threading.Timer(seconds, stop)
-    timer.daemon = True
-    timer.start()
+    def watch() -> None:
+        wait = seconds
+        while not over.wait(wait):
+            with lock:
+                if not over.is_set():
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TooLong))
+            wait = AGAIN
+
+    threading.Thread(target=watch, daemon=True).start()
     try:
         yield
     finally:
         with lock:
-            over = True
-        timer.cancel()
+            over.set()

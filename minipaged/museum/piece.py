@@ -17,38 +17,49 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
+from importlib import import_module
 from types import ModuleType
 
 from minipaged.museum.stage import JUDGES, Run
 
 
 class Change:
-    """One right function and the wrong one that can take its place."""
+    """One right function and the wrong one that can take its place.
 
-    def __init__(self, owner: type | ModuleType | dict, name: str, wrong: Callable) -> None:
+    owner: a class, a module or its name (then it is imported when the bug is switched on), or a table.
+    """
+
+    def __init__(self, owner: type | ModuleType | str | dict, name: str, wrong: Callable) -> None:
         self.owner, self.name, self.wrong = owner, name, wrong
 
     @contextmanager
     def applied(self) -> Iterator[None]:
         """The wrong lines are in force until the block ends."""
-        if isinstance(self.owner, dict):
-            places = [(self.owner.__setitem__, self.owner[self.name])]
-        elif isinstance(self.owner, type):
-            owner = next(kind for kind in self.owner.__mro__ if self.name in vars(kind))
-            places = [(lambda name, value: setattr(owner, name, value), vars(owner)[self.name])]
-        else:  # a function of a module: also wherever it was imported by name
-            right = getattr(self.owner, self.name)
-            holders = [module for module in list(sys.modules.values()) if vars(module).get(self.name) is right]
-            places = [(lambda name, value, module=module: setattr(module, name, value), right) for module in holders]
-        replacement = self._replacement(places[0][1])
+        right, puts = self._places()
+        wrong = self._replacement(right)
         try:
-            for put, _ in places:
-                put(self.name, replacement)
+            for put in puts:
+                put(self.name, wrong)
             yield
         finally:
-            for put, right in places:
+            for put in puts:
                 put(self.name, right)
+
+    def _places(self) -> tuple[object, list[Callable[[str, object], None]]]:
+        """What is right, and every place where it stands."""
+        owner, name = self.owner, self.name
+        if isinstance(owner, dict):
+            return owner[name], [owner.__setitem__]
+        if isinstance(owner, type):
+            owner = next(kind for kind in owner.__mro__ if name in vars(kind))
+            return vars(owner)[name], [partial(setattr, owner)]
+        if isinstance(owner, str):  # a module that is imported only now
+            owner = import_module(owner)
+        right = getattr(owner, name)  # also wherever it was imported by name
+        holders = [module for module in list(sys.modules.values())
+                   if getattr(module, "__dict__", {}).get(name) is right]
+        return right, [partial(setattr, module) for module in holders]
 
     def _replacement(self, right: Callable | property) -> Callable | property:
         if isinstance(right, property):
@@ -61,7 +72,7 @@ class Change:
         return replacement
 
 
-def change(owner: type | ModuleType | dict, name: str) -> Callable[[Callable], Change]:
+def change(owner: type | ModuleType | str | dict, name: str) -> Callable[[Callable], Change]:
     """Make a Change of the decorated function: it gets the right one first, then the call's own arguments."""
     return lambda wrong: Change(owner, name, wrong)
 
@@ -106,6 +117,12 @@ class Piece:
     def wrong(self) -> Run:
         with self.switched_on():
             return self.run()
+
+    def film(self):
+        """The run with the bug beside the run without it. Errors: ValueError for a piece without events."""
+        from minipaged.museum.exhibit import film_of
+
+        return film_of(self.right(), self.wrong(), self.title)
 
     @property
     def source(self) -> str:

@@ -80,6 +80,11 @@ COMMANDS = {
         "what you predicted in the chapters, and what a class did",
         "minipaged predictions export -o mine.csv",
     ),
+    "grade": Command(
+        "minipaged.lab.grader.grade_cli",
+        "score a folder of learners' notebooks, each in a process of its own",
+        "minipaged grade submitted -o results",
+    ),
     "film": Command(
         "minipaged.viz.film_cli",
         "turn a saved event log into a page that plays it",

@@ -203,7 +203,10 @@ def keeper(control: socket.socket) -> None:
     control.sendall(b"ready")
     while True:
         message, files, _, _ = socket.recv_fds(control, 4096, 3)
-        if not message:
+        if not message:  # the grader is done, or was killed
+            import shutil
+
+            shutil.rmtree(config["folder"], ignore_errors=True)
             return
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)

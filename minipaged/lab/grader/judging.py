@@ -27,7 +27,7 @@ from minipaged.lab.search import Failure
 from minipaged.lab.trace import HANGS, RAISES, Outcome, Step
 
 CASES = 40            # from the secret seed, beside the examples
-PATIENCE = 4          # times the seconds that an exercise allows for a case: a busy machine is nobody's fault
+PATIENCE = 3          # times the seconds that an exercise allows for a case: a busy machine is nobody's fault
 BUDGET = 10.0         # seconds for all cases of an exercise
 DIAGNOSIS_SECONDS = 3.0
 MAX_CALLS = 14        # that a learner's page shows

@@ -56,11 +56,15 @@ def configuration(needs: Sequence[str], hidden: Sequence[Path] = ()) -> dict:
 
 
 class Keeper:
-    """A process that forks one learner's process after the other. A context manager; `alone` never forks."""
+    """A process that forks one learner's process after the other. A context manager; `alone` never forks.
 
-    def __init__(self, needs: Sequence[str] = (), hidden: Sequence[Path] = (), alone: bool | None = None) -> None:
+    `base`: where its empty folder is made, if that is a folder on this machine; else where temporary files go.
+    """
+
+    def __init__(self, needs: Sequence[str] = (), hidden: Sequence[Path] = (), alone: bool | None = None,
+                 base: Path | None = None) -> None:
         self.needs = tuple(needs)
-        self.folder = Path(tempfile.mkdtemp(prefix="minipaged-grade-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="minipaged-grade-", dir=base if base and base.is_dir() else None))
         self.folder.chmod(0o755)  # another user may have to stand in it; it stays empty
         self.config = {**configuration(needs, hidden), "folder": str(self.folder)}
         self.alone = not hasattr(os, "fork") if alone is None else alone

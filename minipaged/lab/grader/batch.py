@@ -1,0 +1,226 @@
+"""A class from beginning to end: read, judge on every core or a cluster, keep each result the moment it is there.
+
+`submissions/NAME.json` in the results folder is the journal: one file a learner, written at once and complete. A
+grader that was killed finds there what is done and goes on with the rest; what is not there yet counts as
+"incomplete" with 0 points. All other files are made from these, so they are the same bytes however often it stopped.
+"""
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import multiprocessing
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from minipaged.lab import exercises as registry
+from minipaged.lab.exercise import Exercise
+from minipaged.lab.grader.judging import Verdict, judge
+from minipaged.lab.grader.remote import Keeper
+from minipaged.lab.grader.submission import Submission, read, submissions
+
+VERSION = 1
+KEY_FILE = "class.key"
+_keepers: dict[tuple, Keeper] = {}
+
+
+def class_key(path: Path) -> bytes:
+    """The key of a class; a new one is made where there is none. Errors: ValueError for a short one."""
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+            file.write(os.urandom(32).hex() + "\n")
+    except FileExistsError:
+        pass  # the class has one
+    key = path.read_bytes().strip()
+    if len(key) < 16:
+        raise ValueError(f"{path} is no class key: it has {len(key)} bytes, at least 16 are needed; remove it to get a "
+                         "new one (and other secret cases)")
+    return key
+
+
+def check_places(folder: Path, results: Path) -> None:
+    """Errors: ValueError for no folder of submissions, or results that would become one of them."""
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is no folder; name the one that holds a folder or a notebook for each learner")
+    if results.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"{results} lies inside {folder}, where the submissions are; name another folder with -o")
+
+
+def labs_of(found: Sequence[Submission]) -> list[str]:
+    """The labs that at least half of those who answered anything have answered, in the order of the course."""
+    chapter_of = {exercise.id: exercise.chapter for exercise in registry.all()}
+    answered = Counter(chapter for one in found for chapter in {chapter_of[name] for name in one.cells})
+    most = max(answered.values(), default=0)
+    return sorted(chapter for chapter, count in answered.items() if 2 * count >= most)
+
+
+def exercises_of(labs: Sequence[str]) -> tuple[Exercise, ...]:
+    """All exercises of these labs. Errors: ValueError that lists the labs there are."""
+    known = list(dict.fromkeys(exercise.chapter for exercise in registry.all()))
+    if unknown := [lab for lab in labs if lab not in known]:
+        raise ValueError(f"there is no lab {unknown[0]!r}; there are: {', '.join(known)}")
+    return tuple(exercise for exercise in registry.all() if exercise.chapter in labs)
+
+
+def fingerprint(submission: Submission, exercises: Sequence[Exercise], key: bytes) -> str:
+    """Changes with the submission, the exercises and the key: a result with the same one needs no second run."""
+    digest = hmac.new(key, f"{VERSION} {submission.digest}".encode(), hashlib.sha256)
+    for exercise in exercises:
+        digest.update(exercise.id.encode())
+        digest.update(Path(sys.modules[exercise.case.__module__].__file__).read_bytes())
+    return digest.hexdigest()
+
+
+def grade_class(folder: Path, results: Path, *, labs: Sequence[str] = (), key: bytes, jobs: int = 1,
+                backend: str | None = None, again: bool = False,
+                progress: Callable[[int, int], None] | None = None) -> list[dict]:
+    """Grade every submission in `folder` and return a row for each, in order. Ctrl-C keeps what is done."""
+    from minipaged.lab.grader.results import write_all
+
+    exercises, found = _read_class(folder, labs)
+    journal, work = results / "submissions", results / "work"
+    journal.mkdir(parents=True, exist_ok=True)
+    _sweep(results)
+    work.mkdir()
+    rows, tasks = {}, []
+    for submission in found:
+        mark = fingerprint(submission, exercises, key)
+        row = None if again else _kept(journal / f"{slug(submission.learner)}.json", mark)
+        rows[submission.learner] = row or _incomplete(submission, exercises)
+        if row is None:
+            tasks.append({**asdict(submission), "fingerprint": mark, "key": key.hex(), "work": str(work.resolve()),
+                          "hidden": [str(path.resolve()) for path in (folder, results)],
+                          "exercises": [one.id for one in exercises]})
+    write_all(results, list(rows.values()), exercises)
+    done = len(rows) - len(tasks)
+    try:
+        for row in [] if not tasks else _run(tasks, jobs, backend):
+            write_atomically(journal / f"{slug(row['learner'])}.json", as_json(row))
+            rows[row["learner"]] = row
+            done += 1
+            if progress is not None:
+                progress(done, len(rows))
+    finally:
+        close_keepers()
+        _sweep(results)
+        write_all(results, list(rows.values()), exercises)
+    return list(rows.values())
+
+
+def _sweep(results: Path) -> None:
+    """Remove what a grader that was killed has left in its own folder."""
+    shutil.rmtree(results / "work", ignore_errors=True)
+    for torn in results.rglob("*.tmp"):
+        torn.unlink(missing_ok=True)
+
+
+def _read_class(folder: Path, labs: Sequence[str]) -> tuple[tuple[Exercise, ...], list[Submission]]:
+    every = submissions(folder)
+    if not labs:
+        labs = labs_of([read(learner, path, registry.all()) for learner, path in every])
+        if not labs:
+            raise ValueError(f"no notebook in {folder} answers an exercise of a lab that is known here; name the lab "
+                             "with --lab to grade it all the same")
+    exercises = exercises_of(labs)
+    return exercises, [read(learner, path, exercises) for learner, path in every]
+
+
+def _run(tasks: list[dict], jobs: int, backend: str | None) -> Iterator[dict]:
+    if jobs == 1 and backend is None:
+        yield from map(grade_one, tasks)
+        return
+    import joblib
+
+    waiting = {task["learner"]: task for task in tasks}
+    with joblib.parallel_config(backend, n_jobs=jobs) if backend else joblib.parallel_config(n_jobs=jobs):
+        try:
+            for row in joblib.Parallel(return_as="generator_unordered", batch_size=1)(
+                    joblib.delayed(grade_one)(task) for task in tasks):
+                del waiting[row["learner"]]
+                yield row
+        except (OSError, RuntimeError) as error:  # a worker was killed, or a machine of the cluster left
+            print(f"minipaged grade: a worker was lost ({type(error).__name__}); the rest is graded here",
+                  file=sys.stderr)
+    yield from map(grade_one, list(waiting.values()))
+
+
+def grade_one(task: dict) -> dict:
+    """Judge one submission; a row in any case. Runs in a worker: everything that comes and goes is plain data."""
+    if multiprocessing.parent_process() is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who asked
+    exercises = [registry.find(name) for name in task["exercises"]]
+    needs = tuple(sorted({need for exercise in exercises for need in exercise.needs}))
+    verdicts = []
+    for exercise in exercises:
+        notes = [text for name, text in task["notes"] if name == exercise.id]
+        try:
+            keeper = _keeper(needs, tuple(map(Path, task["hidden"])), Path(task["work"]))
+            verdict = judge(exercise, task["cells"].get(exercise.id), task["shared"], notes, bytes.fromhex(task["key"]),
+                            keeper)
+        except Exception as error:  # a fault of ours must not cost the class its grades
+            close_keepers()
+            verdict = Verdict(exercise.id, "incomplete", notes=notes, message="The grader itself failed here: "
+                              f"{type(error).__name__}: {error}. Please tell your teacher.")
+        verdicts.append(verdict)
+    return _row(task["learner"], task["fingerprint"], task["notes"], verdicts)
+
+
+def _row(learner: str, mark: str, notes: Sequence, verdicts: Sequence[Verdict]) -> dict:
+    levels = sorted({verdict.isolation["level"] for verdict in verdicts if verdict.isolation}) or ["nothing was run"]
+    return {"learner": learner, "fingerprint": mark, "score": sum(one.points for one in verdicts),
+            "max_score": sum(one.max_points for one in verdicts), "isolation": "; ".join(levels),
+            "notes": [text for name, text in notes if not name], "verdicts": [one.as_dict() for one in verdicts]}
+
+
+def _incomplete(submission: Submission, exercises: Sequence[Exercise]) -> dict:
+    return _row(submission.learner, "", submission.notes,
+                [Verdict(one.id, "incomplete", message="Not graded yet.") for one in exercises])
+
+
+def _kept(path: Path, mark: str) -> dict | None:
+    try:
+        row = json.loads(path.read_text(encoding="utf-8"))
+        return row if row["fingerprint"] == mark else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # not there, or not ours
+
+
+def _keeper(needs: tuple[str, ...], hidden: tuple[Path, ...], work: Path) -> Keeper:
+    """One for each kind of lab in each thread; torch is loaded once for all submissions."""
+    name = (needs, work, threading.get_ident())
+    if name not in _keepers:
+        _keepers[name] = Keeper(needs, hidden, base=work)
+    return _keepers[name]
+
+
+def close_keepers() -> None:
+    while _keepers:
+        _keepers.popitem()[1].close()
+
+
+def slug(learner: str) -> str:
+    """A file name for any learner's name: readable where it can be, and never the same for two."""
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "_", learner)[:40].strip("_") or "learner"
+    return f"{readable}-{hashlib.sha256(learner.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """The old contents or the new ones, never half of them."""
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    with open(handle, "w", encoding="utf-8", newline="\n", errors="backslashreplace") as file:
+        file.write(text)
+    os.chmod(name, 0o644)
+    os.replace(name, path)
+
+
+def as_json(data: object) -> str:
+    return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n"

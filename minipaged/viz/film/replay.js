@@ -13,12 +13,12 @@ export const MARKS = {
 // One run: its events, and state(time). `used`: blocks in use after each event. `marks`: kind -> times.
 // `stepEnds`: the last time of each step. `lanes`: the rarer statuses that occur.
 export class Run {
-  constructor(film) {
+  constructor(film, every = null) {
     Object.assign(this, linkEvents(decodeEvents(film)));
     this.label = film.label ?? "";
     this.fields = Object.fromEntries(Object.entries(film.columns).map(([kind, columns]) => [kind, Object.keys(columns)]));
     const { events } = this, numBlocks = events[0].num_blocks;
-    this.every = Math.max(256, Math.ceil((events.length * numBlocks) / KEYFRAME_CELLS));
+    this.every = every ?? Math.max(256, Math.ceil((events.length * numBlocks) / KEYFRAME_CELLS));
     this.keyframes = [];
     this.used = new Int32Array(events.length);
     this.marks = Object.fromEntries(Object.keys(MARKS).map((kind) => [kind, []]));

@@ -111,6 +111,8 @@ def complete(notebook: NotebookNode, name: str) -> list[str]:
     """
     seen: Counter[str] = Counter()
     for cell in notebook.cells:
+        if {"install", "hidden"} & set(cell.metadata.get("tags", [])):
+            cell.metadata["jupyter"] = {"source_hidden": True}
         if cell.cell_type == "markdown":
             cell.source = cell.source.replace("{{colab}}", f"[Open in Colab]({_colab(name)})")
         elif "install" in cell.metadata.get("tags", []):

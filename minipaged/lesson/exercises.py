@@ -1,18 +1,25 @@
-"""Links to exercises by their ids, with minutes and level from the exercise itself."""
+"""Links to exercises by their ids or by their chapter, with minutes and level from the exercise itself."""
 from __future__ import annotations
 
 from minipaged.lesson.present import present
 
 
-def exercise_links(*ids: str) -> None:
-    """Show a list of exercises as links into exercises/. Errors: ValueError names an id that does not exist."""
+def exercise_links(*names: str) -> None:
+    """Show exercises as links into exercises/. `names`: ids such as "formulas.kv-bytes", or a chapter: all of its own.
+
+    Errors: ValueError names an id that does not exist, or a chapter without exercises.
+    """
     from minipaged.lab import exercises
 
-    known = {exercise.id: exercise for exercise in exercises.all()}
-    if unknown := [name for name in ids if name not in known]:
-        raise ValueError(f"no exercise {unknown[0]!r}; `minipaged learn list` shows all")
+    every = exercises.all()
+    chosen = []
+    for name in names:
+        found = [exercise for exercise in every if name in (exercise.id, exercise.chapter)]
+        if not found:
+            raise ValueError(f"no exercise {name!r}; `minipaged learn list` shows all")
+        chosen += found
     text, markdown = [], []
-    for exercise in (known[name] for name in ids):
+    for exercise in chosen:
         cost = f"{exercise.minutes} minutes, {exercise.level}"
         path = f"../exercises/{exercise.chapter}.ipynb"
         text.append(f"{exercise.title} ({exercise.id}; {cost}): {exercise.goal} {path}")

@@ -16,7 +16,7 @@ _NUMBERS_HEAD = "# The numbers in the text above, from this run: the build puts 
 
 _UNITS = (r"%|percent\b|[KMGT]i?B\b|kB\b|B\b|bytes?\b|bits?\b|tokens?\b|slots?\b|blocks?\b|requests?\b|steps?\b|"
           r"layers?\b|heads?\b|ms\b|µs\b|seconds?\b|minutes?\b|hours?\b|times\b|points?\b|[x×](?!\w)")
-_NUMBER = re.compile(rf"(?<![\w.])(?:(\d[\d,]*(?:\.\d+)?)[ \u00a0-]?({_UNITS})|\d{{1,3}}(?:,\d{{3}})+|\d+\.\d+)")
+_NUMBER = re.compile(rf"(?<![\w.-])(?:(\d[\d,]*(?:\.\d+)?)[ \u00a0-]?({_UNITS})|\d{{1,3}}(?:,\d{{3}})+|\d+\.\d+)")
 _NOT_PROSE = re.compile(r"(?s:```.*?```)|`[^`]*`|(?s:<!--.*?-->)|\]\([^)]*\)|https?://\S+|^\*\*Needs\*\*.*$",
                         re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?")

@@ -17,12 +17,13 @@ from minipaged.lesson.present import present
 MOST_LINES = 40
 
 
-def source(*things: Callable, lines: tuple[int, int] | None = None, docstring: bool = False) -> None:
-    """Show the source of functions, methods or classes of minipaged, one after the other.
+def source(*things: Callable | property, lines: tuple[int, int] | None = None, docstring: bool = False) -> None:
+    """Show the source of functions, methods, properties or classes of minipaged, one after the other.
 
     `lines`: first and last line to show, counted from 1 in what would be shown. `docstring`: keep docstrings.
     Errors: ValueError for more than 40 lines, which nobody reads in a chapter, and for lines that are not there.
     """
+    things = tuple(thing.fget if isinstance(thing, property) else thing for thing in things)
     text = "\n\n".join(source_of(thing, docstring) for thing in things)
     if lines is not None:
         first, last = lines

@@ -82,7 +82,7 @@ def test_the_numbers_cell_prints_what_fill_needs(capsys):
 
 def test_raw_numbers_are_found_where_they_are_prose():
     text = "**Needs** 20 minutes\n\n" \
-        "{{x}} tokens, 25%, 1,024, 16 tokens `33%` [a 5 B](x/7%20MB) chapter 02 and P2, 3 apples"
+        "{{x}} tokens, 25%, 1,024, 16 tokens `33%` [a 5 B](x/7%20MB) chapter 02 and P2, 3 apples, OPT-13B"
     assert prose.raw_numbers(text) == ["25%", "1,024", "16 tokens", "5 B"]
 
 

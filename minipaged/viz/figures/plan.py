@@ -60,8 +60,8 @@ def step_writes(plan: StepPlan, num_blocks: int) -> Picture:
         (sy, sx), (ty, tx) = divmod(source, columns), divmod(target, columns)
         axes.annotate("", (tx * 2 + 1, ty * 1.45 + 0.75), (sx * 2 + 1, sy * 1.45 + 0.75), arrowprops={
             "arrowstyle": "-|>", "color": VERMILION, "linewidth": 2, "connectionstyle": "arc3,rad=0.25"})
-    axes.set_title(f"Step {plan.step} writes {len(new)} slots" + (f" after {len(plan.copies)} copies"
-                                                                  if plan.copies else ""))
+    axes.set_title(f"Step {plan.step} writes {len(new)} slots" + (
+        f" after {len(plan.copies)} cop{'ies' if len(plan.copies) > 1 else 'y'}" if plan.copies else ""))
     legend(figure, {**{f"new tokens of {name}": look for name, look in looks.items()},
                     "written before": LOOKS["masked"], "empty": LOOKS["free"]})
     each = "; ".join(f"request {item.request_id}: {item.num_tokens} from position {item.start} on"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from minipaged.viz.show import Picture
-from minipaged.viz.style import BLUE, INK, ORANGE, Look, legend, line_of, looks_of, new_figure, styled
+from minipaged.viz.style import BLUE, INK, ORANGE, Look, legend, line_of, looks_of, new_figure, plain_numbers, styled
 
 PERCENTILES = (50, 90, 95, 99)
 
@@ -70,6 +70,8 @@ def rate_curves(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], l
         axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
     axes.grid(axis="y")
+    plain_numbers(axes.xaxis)
+    plain_numbers(axes.yaxis)
     figure.legend(loc="outside lower center", ncols=2, handlelength=4)
     said = "; ".join(
         f"{name}: {values[0]:.3g} at {loads[0]:g}, {values[-1]:.3g} at {loads[-1]:g}"

@@ -22,6 +22,7 @@ from minipaged.viz.style import (
     line_of,
     new_figure,
     numbered_look,
+    plain_numbers,
     styled,
 )
 
@@ -30,7 +31,7 @@ GIB = 2**30
 ATTENTION = {"multi-head": "multi-head (MHA)", "grouped-query": "grouped-query (GQA)",
              "multi-query": "multi-query (MQA)", "latent": "latent (MLA)", "window": "with sliding windows",
              "unstated": "not stated"}
-_LOOKS = {kind: numbered_look(at) for kind, at in zip(ATTENTION, (4, 0, 5, 2, 6, 3))}
+_LOOKS = {kind: numbered_look(at) for kind, at in zip(ATTENTION, (4, 0, 3, 2, 6, 5))}
 
 
 def _kind(shape: KVShape) -> str:
@@ -44,7 +45,7 @@ def kv_size_bars(shapes: Mapping[str, KVShape], num_tokens: int = 4096, title: s
     figure, axes = new_figure(1.5 + 0.42 * len(sizes))
     for at, (name, size) in enumerate(sizes.items()):
         axes.barh(at, size / GIB, height=0.68, gid=name, **_LOOKS[_kind(shapes[name])].patch())
-        axes.text(size / GIB, at, f"  {size / GIB:.3g} GiB", va="center", fontsize=9.5)
+        axes.text(size / GIB, at, f"  {size / GIB:.4g} GiB", va="center", fontsize=9.5)
     axes.set(xlim=(0, 1.16 * max(sizes.values()) / GIB), xlabel="GiB of keys and values",
              title=title or f"One sequence of {num_tokens:,} tokens")
     axes.set_yticks(range(len(sizes)), sizes)
@@ -52,7 +53,7 @@ def kv_size_bars(shapes: Mapping[str, KVShape], num_tokens: int = 4096, title: s
     axes.tick_params(axis="y", length=0)
     kinds = dict.fromkeys(_kind(shape) for shape in shapes.values())
     legend(figure, {ATTENTION[kind]: _LOOKS[kind] for kind in kinds})
-    said = ", ".join(f"{name} {size / GIB:.3g} ({ATTENTION[_kind(shapes[name])]})" for name, size in sizes.items())
+    said = ", ".join(f"{name} {size / GIB:.4g} ({ATTENTION[_kind(shapes[name])]})" for name, size in sizes.items())
     return Picture(figure, f"KV cache of one sequence of {num_tokens:,} tokens in GiB: {said}.",
                    {"tokens": num_tokens, "bytes": sizes})
 
@@ -70,8 +71,9 @@ def kv_size_curve(shapes: Mapping[str, KVShape], lengths: Iterable[int],
     axes.grid(axis="y")
     axes.set(xlim=(lengths[0], lengths[-1]), xlabel="tokens of the sequence", ylabel="GiB", title=title)
     axes.set_ylim(bottom=0)
+    plain_numbers(axes.xaxis)
     figure.legend(loc="outside lower center", ncols=3, handlelength=4)
-    said = ", ".join(f"{name} {sizes[-1] / GIB:.3g}" for name, sizes in curves.items())
+    said = ", ".join(f"{name} {sizes[-1] / GIB:.4g}" for name, sizes in curves.items())
     return Picture(figure, f"KV cache in GiB against the length of a sequence; at {lengths[-1]:,} tokens: {said}.",
                    {"tokens": lengths, "bytes": curves})
 
@@ -120,7 +122,9 @@ def block_size_sweep(lengths: Sequence[int], sizes: Sequence[int] = (1, 4, 8, 16
     right.plot(at, per_request, gid="entries", color=BLUE, marker="o")
     for x, value in zip(at, per_request):
         right.text(x + 0.08, value * 1.12, f"{value:,.3g}", fontsize=9, color=MUTED)
-    right.set(yscale="log", title="Entries of a block table", ylabel="blocks a sequence", xlim=(-0.4, len(sizes) + 0.1))
+    right.set(yscale="log", title="Entries of a block table", ylabel="blocks a sequence", xlim=(-0.4, len(sizes) + 0.1),
+              ylim=(min(per_request) * 0.7, max(per_request) * 2))
+    plain_numbers(right.yaxis)
     for axes in (left, right):
         axes.set_xticks(at, sizes)
         axes.set_xlabel("tokens a block")

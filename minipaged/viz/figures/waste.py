@@ -28,9 +28,16 @@ class Region(NamedTuple):
 
 
 def shares(split: object) -> dict[str, float]:
-    """The five classes as parts of 1. `split`: a WasteSplit, or a mapping that has (some of) the five names."""
-    get = split.get if isinstance(split, Mapping) else lambda name, default: getattr(split, name, default)
-    amounts = {name: get(name, 0) for name in KINDS}
+    """The five classes as parts of 1.
+
+    `split`: a WasteSplit, a mapping with (some of) the five names as `sim.metrics.memory_shares` gives it, or a row
+    of the experiment memory_waste ("ours used %", "reserved %", ...).
+    """
+    if isinstance(split, Mapping):
+        amounts = {name: next((split[key] for key in (name, f"{name} %", f"ours {name} %") if key in split), 0)
+                   for name in KINDS}
+    else:
+        amounts = {name: getattr(split, name, 0) for name in KINDS}
     total = sum(amounts.values())
     if total <= 0:
         raise ValueError(f"a memory without slots: {split!r}; it needs at least one of {', '.join(KINDS)} above 0")
@@ -62,7 +69,7 @@ def waste_stack(splits: Mapping[str, object], title: str = "Where the KV memory 
 
 
 @styled
-def waste_over_time(samples: Iterable[object], title: str = "The same memory over time", points: int = 160) -> Picture:
+def waste_over_time(samples: Iterable[object], title: str = "The same memory over time", points: int = 80) -> Picture:
     """A stacked area of the five classes. `samples`: things with `.time` in seconds and `.split` (MemorySample)."""
     samples = list(samples)
     if not samples:
@@ -82,7 +89,7 @@ def waste_over_time(samples: Iterable[object], title: str = "The same memory ove
     peak = max(columns["used"])
     return Picture(figure, f"KV memory over {times[-1] - times[0]:.0f} seconds, on average {_percents(mean)}; "
                            f"at most {peak:.1f}% of the slots hold a token.",
-                   {"time": times, **columns})
+                   {"time": times, **{name: [round(one, 1) for one in column] for name, column in columns.items()}})
 
 
 @styled

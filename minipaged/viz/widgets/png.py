@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from io import BytesIO
 
-from minipaged.viz.style import INK, MUTED, styled
+from minipaged.viz.style import INK, MUTED, RC
 from minipaged.viz.widgets.scene import WIDTH, Box, Scene, Words, look_of
 
 _DPI = 110
@@ -11,9 +11,15 @@ _ALIGN = {"start": "left", "middle": "center", "end": "right"}
 _LINES = {"curve": (INK, 2.0, "-"), "axis": (MUTED, 1.0, "-"), "grid": ("#DDDDDD", 1.0, "-"), "mark": (INK, 1.4, "--")}
 
 
-@styled
 def to_png(scene: Scene) -> bytes:
     """The picture; the same bytes each time with the same version of matplotlib."""
+    from matplotlib import rc_context
+
+    with rc_context(RC):  # whatever the reader's own settings are
+        return _paint(scene)
+
+
+def _paint(scene: Scene) -> bytes:
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import NamedTuple, Protocol
 
-from minipaged.lab.plain import plain, same
+from minipaged.lab.plain import plain, without_nan
 
 
 class Reply(NamedTuple):
@@ -72,7 +72,7 @@ class LocalAnswer:
 
 
 def _unchanged(before: object, after: object) -> bool:
-    return repr(before) == repr(after) if type(before) is not type(after) else before == after or same(before, after)
+    return without_nan(before) == without_nan(after)
 
 
 def from_source(source: str, namespace: Mapping[str, object] | None = None) -> SimpleNamespace:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from minipaged.lab import exercises, interface, progress, report
 from minipaged.lab.diagnose import diagnose
 from minipaged.lab.exercise import Exercise, Misconception
-from minipaged.lab.search import Failure, find_failure, has_events
+from minipaged.lab.search import Failure, find_failure, has_events, unstopped
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,7 @@ def judge(exercise: Exercise, objects: Mapping[str, object]) -> CheckResult:
     failure = find_failure(exercise, answer)
     if failure is None:
         return CheckResult(exercise.id, True, report.success(exercise))
+    failure = unstopped(exercise, answer, failure)
     sentence = report.special(exercise, failure)
     misconception = diagnose(exercise, answer, failure)
     if sentence is not None:

@@ -49,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
         (_list if args.action == "list" else _progress)(entries, args)
         return 0
     if args.action == "reset" and args.id is None:
-        raise ValueError("reset takes away what you wrote: name the exercise, as in `minipaged learn reset blocks.slot`")
+        raise ValueError("reset takes away what you wrote: name the exercise, as in `minipaged learn reset "
+                         "blocks.slot`")
     exercise = _wanted(args.id, entries)
     if exercise is None:
         print("You have passed every exercise. `minipaged learn list` shows them all.")

@@ -1,16 +1,20 @@
 """A time limit for code that may never return (all labs).
 
-In the main thread of Linux and macOS a timer signal interrupts even a sleep; elsewhere a second thread raises
-the exception in this one, which reaches Python code only. No tracing: the learner's code runs at full speed.
+What counts is the processor's time, so that a busy machine does not make right answers look slow; sleeping and
+waiting may take PATIENCE times as long. In the main thread of Linux and macOS timer signals interrupt even a sleep;
+elsewhere a second thread raises the exception in this one, which reaches Python code only. No tracing: the
+learner's code runs at full speed.
 """
 from __future__ import annotations
 
 import ctypes
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+PATIENCE = 4
 AGAIN = 0.05  # seconds until it is tried again, against code that catches everything
 
 
@@ -31,13 +35,17 @@ def _by_signal(seconds: float) -> Iterator[None]:
     def ring(number: int, frame: object) -> None:
         raise TimeUp
 
-    before = signal.signal(signal.SIGALRM, ring)
+    timers = ((signal.SIGPROF, signal.ITIMER_PROF, seconds), (signal.SIGALRM, signal.ITIMER_REAL, PATIENCE * seconds))
+    before = [signal.signal(number, ring) for number, _, _ in timers]
     try:
-        signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
+        for _, timer, limit in timers:
+            signal.setitimer(timer, limit, AGAIN)
         yield
     finally:
-        _silence(lambda: signal.setitimer(signal.ITIMER_REAL, 0))
-        signal.signal(signal.SIGALRM, before)
+        for _, timer, _ in timers:
+            _silence(lambda timer=timer: signal.setitimer(timer, 0))
+        for (number, _, _), handler in zip(timers, before):
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -45,10 +53,11 @@ def _by_thread(seconds: float) -> Iterator[None]:
     target, done = threading.get_ident(), threading.Event()
 
     def watch() -> None:
-        wait = seconds
-        while not done.wait(wait):
+        start, begin = time.perf_counter(), time.process_time()
+        while not done.wait(AGAIN):
+            if time.process_time() - begin < seconds and time.perf_counter() - start < PATIENCE * seconds:
+                continue
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(target), ctypes.py_object(TimeUp))
-            wait = AGAIN
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()

@@ -26,8 +26,8 @@ def logs(failure: Failure) -> tuple[list[Event], list[Event]]:
     Until then both did the same, if perhaps with other blocks: so the right one goes on from this one's memory.
     """
     count = len(failure.steps)
-    right = [*failure.steps[:-1], *failure.expected[count - 1:count]]
-    return _events(right), _events(failure.steps)
+    own = failure.seen or failure.steps
+    return _events([*own[:-1], *failure.expected[count - 1:count]]), _events(own)
 
 
 def _events(steps: Sequence[Step]) -> list[Event]:

@@ -15,6 +15,7 @@ MAX_DEPTH = 30
 #: dtype -> largest relative and absolute difference of two arrays that count as equal
 TOLERANCES = {"float64": 1e-9, "float32": 2e-5, "float16": 1e-2, "bfloat16": 3e-2}
 FLOAT_TOLERANCE = 1e-9
+STAND_IN = 1e300  # for NaN in `without_nan`
 
 
 class Array(NamedTuple):
@@ -131,6 +132,17 @@ def difference(expected: object, got: object, where: str = "") -> str | None:
             return f"has the keys {show(list(got))}{at}, not {show(list(expected))}"
         return _first(difference(item, got[key], f"{where}[{key!r}]") for key, item in expected.items())
     return None if expected == got else f"is {show(got)}{at}, not {show(expected)}"
+
+
+def without_nan(value: object) -> object:
+    """Plain data in which equal things compare equal: NaN and infinities become numbers that nobody computes."""
+    if isinstance(value, Array):
+        return value._replace(values=tuple(map(without_nan, value.values)))
+    if type(value) in (list, tuple):
+        return type(value)(map(without_nan, value))
+    if type(value) is dict:
+        return {key: without_nan(item) for key, item in value.items()}
+    return STAND_IN if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _first(differences) -> str | None:

@@ -12,12 +12,12 @@ PRAISE = ("Right.", "Well done.", "That is it.", "Correct, in every case we trie
 
 
 def success(exercise: Exercise) -> str:
-    """Short and warm, with what comes next."""
+    """Short and warm, with what comes next. It names no other lab, so that a new one changes no notebook."""
     following = exercises.after(exercise.id)
     praise = PRAISE[sum(map(ord, exercise.id)) % len(PRAISE)]
-    then = f"Next: {following.title} ({following.id}, {following.minutes} min)." if following else (
-        "That was the last exercise of the course.")
-    return f"✓ {exercise.title}: {praise} {then}"
+    if following is not None and following.chapter == exercise.chapter:
+        return f"✓ {exercise.title}: {praise} Next: {following.title} ({following.minutes} minutes)."
+    return f"✓ {exercise.title}: {praise} That was the last one here; `minipaged learn` knows what comes next."
 
 
 def not_ready(exercise: Exercise, sentence: str) -> str:

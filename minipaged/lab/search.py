@@ -6,6 +6,7 @@ set from seeds is tried beside it. Everything is deterministic: the same answer 
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import random
 import sys
@@ -17,7 +18,7 @@ from typing import NamedTuple
 from minipaged.lab.answer import Answer
 from minipaged.lab.exercise import Exercise
 from minipaged.lab.limits import TimeUp, time_limit
-from minipaged.lab.trace import HANGS, Outcome, Step
+from minipaged.lab.trace import HANGS, Outcome, Step, Trace
 
 SMALL_ENOUGH = 3  # a failing example with no more calls than this is shown as it is
 SHRINK_SECONDS = 1.0
@@ -26,13 +27,15 @@ MAX_PRINTED = 2_000
 
 class Failure(NamedTuple):
     """A case that went wrong: the steps of a right answer, those of this one up to the first that differs, the
-    exception of the last step if it was one, and what the code printed."""
+    exception of the last step if it was one, and what the code printed. `seen`: as many steps again, from a run that
+    was not stopped, so that they have the events that followed from the last one (see `unstopped`)."""
 
     case: dict
     expected: list[Step]
     steps: list[Step]
     cause: BaseException | None
     printed: str
+    seen: Sequence[Step] = ()
 
     @property
     def size(self) -> tuple[int, int]:
@@ -53,7 +56,21 @@ def has_events(failure: Failure) -> bool:
     """Does the first wrong step, or the right one in its place, change what a film shows?"""
     count = len(failure.steps)
     right = failure.expected[count - 1].events if count <= len(failure.expected) else ()
-    return bool(right or failure.steps[-1].events)
+    return bool(right or failure.steps[-1].events or (failure.seen and failure.seen[-1].events))
+
+
+def unstopped(exercise: Exercise, answer: Answer, failure: Failure) -> Failure:
+    """The failure with `seen`. A drive is made for right answers: where it can't go on with a wrong one, the steps
+    of the failure are all there is."""
+    trace = Trace(answer)
+    try:
+        with contextlib.redirect_stdout(_Capped()), time_limit(exercise.seconds):
+            exercise.drive(trace, copy.deepcopy(failure.case))
+    except (Exception, TimeUp):
+        pass  # what it has until then is enough, or is not used
+    count = len(failure.steps)
+    same = [step.call for step in trace.steps[:count]] == [step.call for step in failure.steps]
+    return failure._replace(seen=trace.steps[:count]) if same else failure
 
 
 class _Capped(io.StringIO):
@@ -67,9 +84,10 @@ class _Enough(BaseException):
     """Leaves hypothesis at once."""
 
 
-def attempt(exercise: Exercise, answer: Answer, case: dict, seconds: float | None = None) -> Failure | None:
+def attempt(exercise: Exercise, answer: Answer, case: dict, seconds: float | None = None,
+            expected: list[Step] | None = None) -> Failure | None:
     """Run one case; None when it is right. The learner's prints are kept, not shown."""
-    expected = exercise.expected(case)
+    expected = exercise.expected(case) if expected is None else expected
     printed = _Capped()
     try:
         with contextlib.redirect_stdout(printed), time_limit(seconds or exercise.seconds):

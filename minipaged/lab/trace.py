@@ -76,6 +76,7 @@ class Trace:
         self.steps: list[Step] = []
         self.cause: BaseException | None = None  # the learner's exception in the last step, if it raised
         self._expected, self._agrees = expected, agrees
+        self._early: list[tuple[str, dict]] = []  # events before the first step
 
     def new(self, name: str, class_name: str, *args: object, text: str | None = None, **kwargs: object) -> Thing:
         """Make an object of the learner's class; `name` is how the calls are written: `pool = Pool(3)`."""
@@ -107,7 +108,11 @@ class Trace:
         self._record(text, lambda: Outcome(RETURNS, plain(value)))
 
     def event(self, kind: str, **data: object) -> None:
-        """One more event for the last step. Not for what a call gives: a trace that ends there has no more events."""
+        """One more event for the last step, or for the first where there is none yet. Not for what a call gives: a
+        trace that ends there has no more events."""
+        if not self.steps:
+            self._early.append((kind, data))
+            return
         last = self.steps[-1]
         self.steps[-1] = last._replace(events=(*last.events, (kind, data)))
 
@@ -146,7 +151,8 @@ class Trace:
         shown = event(value) if event is not None and outcome.kind == RETURNS else None
         if view is not None and outcome.kind == RETURNS:
             outcome = outcome._replace(value=view(value))
-        self.steps.append(Step(text, outcome, () if shown is None else (shown,)))
+        self.steps.append(Step(text, outcome, (*self._early, *(() if shown is None else (shown,)))))
+        self._early = []
         if outcome.kind in (HANGS, MUTATES):
             raise TraceEnds
         if self._expected is not None:

@@ -12,10 +12,11 @@ be done alone: what it does not replace is the reference.
 """
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import NamedTuple
 
@@ -109,29 +110,39 @@ class Swap:
 
     def __init__(self, parts: dict[str, object], adapted: dict[str, object]) -> None:
         self._parts, self._adapted = parts, adapted
-        self._saved: list[list[tuple[object, str, object]]] = []
+        self._open: list[contextlib.ExitStack] = []
         self.error: str | None = None
 
     def __enter__(self) -> Swap:
-        saved = []
-        for name, adapted in self._adapted.items():
-            for target in PLACES[name].targets:
-                module_name, _, attribute = target.partition(":")
-                module = importlib.import_module(module_name)
-                saved.append((module, attribute, getattr(module, attribute)))
-                setattr(module, attribute, adapted)
-        self._saved.append(saved)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.in_place())
+            self._open.append(stack.pop_all())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> bool:
-        for module, attribute, value in reversed(self._saved.pop()):
-            setattr(module, attribute, value)
+        self._open.pop().close()
         if not isinstance(error, Exception):
             return False
         self.error = self._sentence(error)
         print(self.error)
         return True
+
+    @contextlib.contextmanager
+    def in_place(self) -> Iterator[None]:
+        """As `with use(...)`, but errors are raised."""
+        saved = []
+        try:
+            for name, adapted in self._adapted.items():
+                for target in PLACES[name].targets:
+                    module_name, _, attribute = target.partition(":")
+                    module = importlib.import_module(module_name)
+                    saved.append((module, attribute, getattr(module, attribute)))
+                    setattr(module, attribute, adapted)
+            yield
+        finally:
+            for module, attribute, value in reversed(saved):
+                setattr(module, attribute, value)
 
     def _sentence(self, error: Exception) -> str:
         names = ", ".join(self._parts)
@@ -161,9 +172,5 @@ class Swap:
         return self._run(Scenario(**options).simulate)
 
     def _run(self, function: Callable, *args: object, **options: object) -> object:
-        """With the parts in place; errors are raised."""
-        self.__enter__()
-        try:
+        with self.in_place():
             return function(*args, **options)
-        finally:
-            self.__exit__(None, None, None)

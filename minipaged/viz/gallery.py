@@ -1,4 +1,4 @@
-"""Every figure on one page: `minipaged gallery -o gallery.html` (all chapters).
+"""Every figure and film on one page: `minipaged gallery -o gallery.html` (all chapters).
 
 The page stands alone: pictures are inside it, nothing is fetched. A switch shows all of it in grey.
 """
@@ -12,7 +12,9 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
-from minipaged.viz.figures.catalog import CATALOG, Entry, draw
+from minipaged.viz.figures.catalog import CATALOG, FILMS, Entry, draw
+from minipaged.viz.film import Film
+from minipaged.viz.show import Picture
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -31,6 +33,8 @@ a { color: #005a9c; }
 main { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 34rem), 1fr)); gap: 1.2rem;
   align-items: start; margin-top: 1rem; }
 figure { margin: 0; padding: .8rem; background: #fff; border: 1px solid #d0d0d0; border-radius: .4rem; }
+figure.film { grid-column: 1 / -1; }
+iframe { width: 100%; height: min(92vh, 60rem); border: 0; }
 figure img { width: 100%; height: auto; background: #fff; }
 h2 { font-size: 1rem; margin: 0 0 .4rem; }
 code { font: .82rem/1.4 ui-monospace, monospace; overflow-wrap: anywhere; }
@@ -45,7 +49,7 @@ figcaption p { margin: .3rem 0 0; font-size: .9rem; }
 </head>
 <body>
 <header><h1>minipaged: the figures</h1>
-<p>NUMBER figures, each drawn by the line below it.</p></header>
+<p>NUMBER figures and films, each made by the line below it.</p></header>
 <nav aria-label="chapters">NAV</nav>
 <input type="checkbox" id="grey"><label for="grey"> show the pictures in grey</label>
 <main>
@@ -56,44 +60,53 @@ FIGURES
 """
 
 
-def gallery_page(entries: Iterable[Entry] = CATALOG) -> str:
-    """The page as text, figures in the order of `entries`."""
+def gallery_page(entries: Iterable[Entry] = (*CATALOG, *FILMS)) -> str:
+    """The page as text, figures and films in the order of `entries`."""
     entries = list(entries)
     first: dict[str, str] = {}
     parts = []
     for number, entry in enumerate(entries):
-        picture = draw(entry)
-        anchor = f"{entry.name}-{number}"
+        made, anchor = draw(entry), f"{entry.name}-{number}"
         for chapter in entry.chapters.split():
             first.setdefault(chapter, anchor)
-        image = base64.b64encode(picture.png()).decode("ascii")
+        film = isinstance(made, Film)
         parts.append(
-            f'<figure id="{anchor}"><h2>{escape(entry.name)}</h2>\n'
-            f'<img src="data:image/png;base64,{image}" alt="{escape(picture.alt)}">\n'
-            f"<figcaption><code>from minipaged.viz.figures.{entry.module} import {entry.name}<br>"
-            f"show({escape(entry.usage)})</code>\n"
-            f"<p>Chapters {entry.chapters.replace(' ', ', ')}. {escape(picture.alt)}</p></figcaption></figure>")
+            f'<figure id="{anchor}"{" class=film" if film else ""}><h2>{escape(entry.name)}</h2>\n'
+            f"{_player(made) if film else _image(made)}\n"
+            f"<figcaption><code>from minipaged.viz.{entry.module} import {entry.name}<br>"
+            f"{escape(entry.usage if film else f'show({entry.usage})')}</code>\n"
+            f"<p>Chapter {entry.chapters.replace(' ', ', ')}. {escape(made.alt)}</p></figcaption></figure>")
     links = " ".join(f'<a href="#{anchor}">chapter {chapter}</a>' for chapter, anchor in sorted(first.items()))
     return (_PAGE.replace("NUMBER", str(len(entries)), 1).replace("NAV", links, 1)
             .replace("FIGURES", "\n".join(parts), 1))
 
 
+def _image(picture: Picture) -> str:
+    image = base64.b64encode(picture.png()).decode("ascii")
+    return f'<img src="data:image/png;base64,{image}" alt="{escape(picture.alt)}">'
+
+
+def _player(film: Film) -> str:
+    return f'<iframe title="{escape(film.alt)}" loading="lazy" srcdoc="{escape(film.to_html())}"></iframe>'
+
+
 def chosen(names: Sequence[str]) -> list[Entry]:
     """The entries of these names, or of these chapters ("07"); all when none is named."""
-    known = {entry.name for entry in CATALOG} | {one for entry in CATALOG for one in entry.chapters.split()}
+    every = [*CATALOG, *FILMS]
+    known = {entry.name for entry in every} | {one for entry in every for one in entry.chapters.split()}
     for name in names:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]}?" if close else "`minipaged gallery --list` shows all"
             raise ValueError(f"no figure and no chapter {name!r}; {hint}")
-    return [entry for entry in CATALOG if not names or entry.name in names or set(names) & set(entry.chapters.split())]
+    return [entry for entry in every if not names or entry.name in names or set(names) & set(entry.chapters.split())]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="figures, or chapters such as 07 (default: all)")
     parser.add_argument("-o", "--out", type=Path, default=Path("gallery.html"), help="the page (default: gallery.html)")
     parser.add_argument("--list", action="store_true", help="draw nothing: names, chapters, how each is drawn")
-    parser.add_argument("--json", action="store_true", help="draw no page: one JSON object a figure, with its sentence "
+    parser.add_argument("--json", action="store_true", help="draw no page: one JSON object each, with its sentence "
                                                             "and its data")
 
 
@@ -104,11 +117,12 @@ def run(args: argparse.Namespace) -> int:
             print(f"{entry.chapters:<9} {entry.usage}")
     elif args.json:
         for entry in entries:
-            picture = draw(entry)
+            made = draw(entry)
+            data = made.digest() if isinstance(made, Film) else made.compact_data()
             print(json.dumps({"name": entry.name, "chapters": entry.chapters.split(), "usage": entry.usage,
-                              "alt": picture.alt, "data": json.loads(picture.compact_data())}, ensure_ascii=False))
+                              "alt": made.alt, "data": json.loads(data)}, ensure_ascii=False))
     else:
         page = gallery_page(entries)
         args.out.write_text(page, encoding="utf-8")
-        print(f"{args.out}: {len(entries)} figures, {len(page) / 1e6:.1f} MB; open it in a browser")
+        print(f"{args.out}: {len(entries)} figures and films, {len(page) / 1e6:.1f} MB; open it in a browser")
     return 0

@@ -101,7 +101,7 @@ def luminance(colour: str) -> float:
 
 
 def styled(draw: Callable) -> Callable:
-    """A function that draws a Picture under RC, whatever the reader's matplotlib settings are.
+    """A function that draws a Picture or a Figure under RC, whatever the reader's matplotlib settings are.
 
     The layout is settled here, once: else each rendering would move it a little.
     """
@@ -111,10 +111,10 @@ def styled(draw: Callable) -> Callable:
         from matplotlib import rc_context
 
         with rc_context(RC):
-            picture = draw(*args, **options)
-            picture.figure.draw_without_rendering()
-            picture.figure.set_layout_engine("none")
-        return picture
+            made = draw(*args, **options)
+            made.figure.draw_without_rendering()  # the `figure` of a Figure is itself
+            made.figure.set_layout_engine("none")
+        return made
 
     return drawn
 

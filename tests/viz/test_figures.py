@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.text import Text
 
-from minipaged.viz.figures.catalog import CATALOG, Entry, draw
+from minipaged.viz.figures.catalog import CATALOG, FILMS, Entry, draw
 from minipaged.viz.show import MIN_WORDS, Picture, rounded
 from minipaged.viz.style import BLUE, LOOKS, PAPER, PINK, VERMILION, WIDTH, Look, legend, looks_of, new_figure
 
@@ -81,8 +81,8 @@ def test_every_figure_function_is_in_the_catalog_and_the_catalog_in_the_readme(r
                  if before == "@styled" and line.startswith("def ")}
     assert functions == {entry.name for entry in CATALOG}
     readme = (folder / "README.md").read_text(encoding="utf-8")
-    rows = [f"| {entry.chapters.replace(' ', ', ')} | `{entry.usage}` | `figures.{entry.module}` |"
-            for entry in CATALOG]
+    rows = [f"| {entry.chapters.replace(' ', ', ')} | `{entry.usage}` | `{entry.module}` |"
+            for entry in (*CATALOG, *FILMS)]
     assert [row for row in rows if row not in readme] == []
 
 

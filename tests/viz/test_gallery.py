@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from minipaged.cli import main
-from minipaged.viz.figures.catalog import CATALOG
+from minipaged.viz.figures.catalog import CATALOG, FILMS
 from minipaged.viz.gallery import chosen, gallery_page
 
 
@@ -50,18 +50,25 @@ def test_the_page_fetches_nothing(page):
     assert not re.findall(r"https?:|src=\"(?!data:)|@import|url\(|<script|<link", text)
 
 
+def test_a_film_plays_inside_the_page():
+    tags = Page(gallery_page([FILMS[1]])).tags
+    (frame,) = [attrs for tag, attrs in tags if tag == "iframe"]
+    assert frame["srcdoc"].startswith("<!DOCTYPE html>") and "default-src 'none'" in frame["srcdoc"]
+    assert "copies" in frame["title"]
+
+
 def test_a_chapter_stands_for_its_figures():
-    assert {entry.name for entry in chosen(["07"])} == {"batching_gantt", "kv_use_over_time", "step_writes"}
-    assert chosen([]) == CATALOG
+    assert {entry.name for entry in chosen(["07"])} == {"batching_gantt", "kv_use_over_time", "step_writes", "Film"}
+    assert chosen([]) == [*CATALOG, *FILMS]
 
 
 def test_the_command_writes_lists_and_tells_data(tmp_path, capsys):
     out = tmp_path / "pictures of it.html"
     assert main(["gallery", "same_idea", "-o", str(out)]) == 0
     assert out.read_text(encoding="utf-8").count("<figure") == 1
-    assert "1 figures" in capsys.readouterr().out
+    assert "1 figures and films" in capsys.readouterr().out
     assert main(["gallery", "--list"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(CATALOG)
+    assert len(capsys.readouterr().out.splitlines()) == len(CATALOG) + len(FILMS)
     assert main(["gallery", "page_table_analogy", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["data"]["slot"] == 12 * 16 + 5
 

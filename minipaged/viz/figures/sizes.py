@@ -45,7 +45,7 @@ def kv_size_bars(shapes: Mapping[str, KVShape], num_tokens: int = 4096, title: s
     figure, axes = new_figure(1.5 + 0.42 * len(sizes))
     for at, (name, size) in enumerate(sizes.items()):
         axes.barh(at, size / GIB, height=0.68, gid=name, **_LOOKS[_kind(shapes[name])].patch())
-        axes.text(size / GIB, at, f"  {size / GIB:.4g} GiB", va="center", fontsize=9.5)
+        axes.text(size / GIB, at, f"  {size / GIB:.5g} GiB", va="center", fontsize=9.5)
     axes.set(xlim=(0, 1.16 * max(sizes.values()) / GIB), xlabel="GiB of keys and values",
              title=title or f"One sequence of {num_tokens:,} tokens")
     axes.set_yticks(range(len(sizes)), sizes)
@@ -53,7 +53,7 @@ def kv_size_bars(shapes: Mapping[str, KVShape], num_tokens: int = 4096, title: s
     axes.tick_params(axis="y", length=0)
     kinds = dict.fromkeys(_kind(shape) for shape in shapes.values())
     legend(figure, {ATTENTION[kind]: _LOOKS[kind] for kind in kinds})
-    said = ", ".join(f"{name} {size / GIB:.4g} ({ATTENTION[_kind(shapes[name])]})" for name, size in sizes.items())
+    said = "; ".join(f"{name} {size / GIB:.5g}, {ATTENTION[_kind(shapes[name])]}" for name, size in sizes.items())
     return Picture(figure, f"KV cache of one sequence of {num_tokens:,} tokens in GiB: {said}.",
                    {"tokens": num_tokens, "bytes": sizes})
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from minipaged.lesson import store
+from minipaged.lesson.choice import choice_buttons
 from minipaged.lesson.present import Widget, present
 
 Answer = float | str
@@ -133,9 +134,7 @@ def _widget(name: str) -> Widget:
         box = ipywidgets.Text(description=f"in {asked['unit']}", placeholder="a number, then Enter",
                               continuous_update=False, style={"description_width": "initial"})
         box.observe(lambda change: keep(change["new"]) if change["new"].strip() else None, names="value")
-        return ipywidgets.VBox([heading, box, said])
+        return ipywidgets.VBox([heading, box, said]).add_class("minipaged-lesson")
     choices = list(asked["misses"])
-    buttons = ipywidgets.RadioButtons(options=[_words(choice) for choice in choices], index=None,
-                                      layout={"width": "max-content", "max_width": "100%"})
-    buttons.observe(lambda change: keep(choices[change["new"]]) if change["new"] is not None else None, names="index")
-    return ipywidgets.VBox([heading, buttons, said])
+    buttons = choice_buttons([_words(choice) for choice in choices], lambda position: keep(choices[position]))
+    return ipywidgets.VBox([heading, buttons, said]).add_class("minipaged-lesson")

@@ -2,7 +2,7 @@
 
     quiz("02_waste", [
         Question("What is lost to external fragmentation?",
-                 right=("Holes too small for the next request", "Yes: they are free, and nobody can use them."),
+                 right=("Holes too small for the next request", "They are free, and nobody can use them."),
                  wrong={"Room that a request fills later": "That is reserved, not lost: ...", ...}),
         ...])
 
@@ -15,6 +15,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from minipaged.lesson.choice import choice_buttons
 from minipaged.lesson.present import Widget, present
 
 NUM_QUESTIONS = 5
@@ -81,21 +82,18 @@ def _widget(questions: Sequence[Question]) -> Widget:
     def row(number: int, question: Question) -> Widget:
         choices = question.choices()
         label = ipywidgets.HTML(f"<b>{number}. {question.text}</b>")
-        buttons = ipywidgets.RadioButtons(options=[choice for choice, _ in choices], index=None,
-                                          layout={"width": "max-content", "max_width": "100%"})
         feedback = ipywidgets.HTML()
 
-        def answer(change: dict) -> None:
-            if change["new"] is None:
-                return
-            choice, words = choices[change["new"]]
+        def answer(position: int) -> None:
+            choice, words = choices[position]
             right = choice == question.right[0]
             answered[number] = answered.get(number, right)  # the first choice counts
             feedback.value = f"{'&#10003; Right.' if right else '&#10007; Not this one.'} {words}"
             score.value = (f"{len(answered)} of {len(questions)} answered, {sum(answered.values())} right at the "
                            "first try")
 
-        buttons.observe(answer, names="index")
-        return ipywidgets.VBox([label, buttons, feedback])
+        buttons = choice_buttons([choice for choice, _ in choices], answer)
+        return ipywidgets.VBox([label, buttons, feedback]).add_class("minipaged-question")
 
-    return ipywidgets.VBox([*(row(number, question) for number, question in enumerate(questions, 1)), score])
+    rows = [row(number, question) for number, question in enumerate(questions, 1)]
+    return ipywidgets.VBox([*rows, score]).add_class("minipaged-lesson")

@@ -35,11 +35,12 @@ def test_quiz_refuses_what_is_incomplete():
 def test_quiz_widget_answers_each_choice_and_counts_the_first():
     *rows, score = _widget(QUESTIONS).children
     buttons, feedback = rows[0].children[1:]
-    right = buttons.options.index("this")
-    wrong = buttons.options.index("that")
-    buttons.index = wrong
+    by_word = {button.description[2:]: button for button in buttons.children}
+    right, wrong = by_word["this"], by_word["that"]
+    wrong.click()
+    assert wrong.description == "● that" and right.description == "○ this"
     assert "no, since" in feedback.value and score.value.startswith("1 of 5 answered, 0 right")
-    buttons.index = right
+    right.click()
     assert "because" in feedback.value and "Right" in feedback.value
     assert score.value.startswith("1 of 5 answered, 0 right")
 

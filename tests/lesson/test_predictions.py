@@ -143,7 +143,7 @@ def test_a_csv_of_something_else_is_refused(tmp_path, capsys):
 def test_buttons_and_the_number_box_record(capsys):
     ask()
     _, buttons, said = predictions._widget("w").children
-    buttons.index = 0
+    buttons.children[0].click()
     assert said.value.startswith("Kept: 5") and store.load()["w"]["answer"] == 5
     predict("n", "How much?", number="MiB")
     _, box, said = predictions._widget("n").children

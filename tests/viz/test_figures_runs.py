@@ -47,7 +47,7 @@ def test_the_steps_are_those_of_the_scheduler(options):
 def test_the_source_texts_static_batch_uses_47_5_percent_of_its_seats():
     """100, 50, 200 and 30 tokens: D idles from step 31 on, B from 51, A from 101."""
     picture = batching_gantt({"static": value("static_events")}, first_step=1)
-    assert "47.5% of the seat-steps compute" in picture.alt
+    assert "47.5% of the steps of 4 seats compute" in picture.alt
     idle = {name: [(start + 1, length) for what, start, length in spans if what == "idle"]
             for name, spans in picture.data["static"].items()}
     assert idle == {"A": [(101, 100)], "B": [(51, 150)], "C": [], "D": [(31, 170)]}
@@ -59,6 +59,21 @@ def test_the_source_texts_continuous_batch_lets_E_F_G_in_at_31_51_101():
     data = batching_gantt({"": value("continuous_events")}).data[""]
     begin = {name: next(start + 1 for what, start, _ in spans if what == "prefill") for name, spans in data.items()}
     assert begin == {"A": 1, "B": 1, "C": 1, "D": 1, "E": 31, "F": 51, "G": 101}
+
+
+def test_runs_are_compared_by_the_same_number_of_seats():
+    """One request after the other in one run, both at once in the other: the first leaves a seat empty."""
+    def run(seats: int) -> EventLog:
+        events = EventLog()
+        scheduler = ContinuousBatchingScheduler(KVCacheManager(8, 4, events=events), max_num_seqs=seats, events=events)
+        for name in "AB":
+            scheduler.add_request(Request(name, [1], SamplingParams(max_tokens=4)))
+        while scheduler.has_unfinished:
+            scheduler.step(lambda plan: {item.request_id: 1 for item in plan.scheduled})
+        return events
+
+    titles = [axes.get_title(loc="left") for axes in batching_gantt({"one": run(1), "two": run(2)}).figure.axes]
+    assert titles == ["one: 8 steps, 50.0% of the seats compute", "two: 4 steps, 100.0% of the seats compute"]
 
 
 def test_recompute_starts_again_and_swap_goes_on():

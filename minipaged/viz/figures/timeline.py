@@ -27,20 +27,21 @@ def named(runs: Runs) -> dict[str, list[Step]]:
     return table
 
 
-def used_seats(steps: list[Step], seats: int | None = None) -> float:
-    """Part of the seat-steps in which a token was computed. `seats`: default, the most that were taken at once."""
-    taken = seats or max(step.rows for step in steps)
-    return sum(len(step.tokens) for step in steps) / (taken * len(steps))
+def used_seats(steps: list[Step], seats: int) -> float:
+    """Part of the seat-steps in which a token was computed."""
+    return sum(len(step.tokens) for step in steps) / (seats * len(steps))
 
 
 @styled
 def batching_gantt(runs: Runs, seats: int | None = None, first_step: int = 0) -> Picture:
     """A row a request, a column a step: what it did. One run, or several below each other on one clock.
 
-    `seats`: what the share of used seats is of (default: the most taken at once). `first_step`: the number that
-    the first step gets on the axis (the source text counts from 1). At most 24 requests are drawn a run.
+    `seats`: what the share of used seats is of (default: the most taken at once in any of the runs). `first_step`:
+    the number that the first step gets on the axis (the source text counts from 1). Of each run the first 24
+    requests are drawn.
     """
     table = named(runs)
+    seats = seats or max(step.rows for steps in table.values() for step in steps)
     longest = max(len(steps) for steps in table.values())
     rows = {name: requests_of(steps)[:MAX_ROWS] for name, steps in table.items()}
     figure, panels = new_figure(0.85 + sum(0.62 + 0.26 * len(names) for names in rows.values()), len(table), 1,
@@ -60,13 +61,13 @@ def batching_gantt(runs: Runs, seats: int | None = None, first_step: int = 0) ->
                     axes.barh(y, width, left=at + first_step - 0.5, height=0.12 if thin else 0.78, gid=f"{name}:{what}",
                               **LOOKS[what].patch(linewidth=0.6))
         share = used_seats(steps, seats)
-        axes.set_title((f"{label}: " if label else "") + f"{len(steps)} steps, {share:.1%} of the seat-steps compute")
+        axes.set_title((f"{label}: " if label else "") + f"{len(steps)} steps, {share:.1%} of the seats compute")
         axes.set_yticks(range(len(rows[label])), rows[label])
         axes.set_ylim(len(rows[label]) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         said.append((f"{label}: " if label else "") + f"{len(steps)} steps for {len(requests_of(steps))} requests, "
-                    f"{share:.1%} of the seat-steps compute, {sum(len(step.preempted) for step in steps)} preemptions")
+                    f"{share:.1%} of the steps of {seats} seats compute, {sum(len(step.preempted) for step in steps)} preemptions")
     axes.set(xlim=(first_step - 0.6, longest + first_step - 0.4), xlabel="step")
     axes.xaxis.get_major_locator().set_params(integer=True)
     legend(figure, {DOING[what]: LOOKS[what] for what in DOING if what in drawn})

@@ -19,11 +19,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from importlib.resources import files
@@ -200,7 +198,7 @@ class Server:
 
 @pytest.fixture(scope="session")
 def jupyter(tmp_path_factory, chromium) -> Iterator[Server]:
-    """JupyterLab on a free port, without the settings, workspaces and kernels of whoever runs the test."""
+    """JupyterLab, without the settings, workspaces and kernels of whoever runs the test."""
     home = tmp_path_factory.mktemp("jupyter")
     folder = home / "files"
     folder.mkdir()
@@ -217,39 +215,38 @@ def jupyter(tmp_path_factory, chromium) -> Iterator[Server]:
     page_config = home / "JUPYTER_CONFIG_DIR" / "labconfig" / "page_config.json"
     page_config.parent.mkdir(parents=True)
     page_config.write_text(json.dumps({"disabledExtensions": dict.fromkeys(LAB_WITHOUT, True)}), encoding="utf-8")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     log = home / "lab.log"
     with log.open("w", encoding="utf-8") as output:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1",
-             f"--port={port}", "--ServerApp.port_retries=0", "--IdentityProvider.token=", "--ServerApp.password=",
+             "--port=0", "--IdentityProvider.token=", "--ServerApp.password=",
              "--ServerApp.disable_check_xsrf=True", f"--ServerApp.root_dir={folder}", "--LabApp.news_url=",
              "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--expose-app-in-browser"],
             env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
-    url = f"http://127.0.0.1:{port}"
     try:
-        _wait_for(url, process, log)
-        yield Server(url, folder)
+        yield Server(_wait_for(process, Path(environment["JUPYTER_RUNTIME_DIR"]), log), folder)
     finally:
         process.terminate()  # it ends its kernels
         try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
+            process.wait(8)
+        except subprocess.TimeoutExpired:  # it waits for a kernel that has not started yet
+            process.kill()  # kernels notice that their parent is gone
             process.wait()
 
 
-def _wait_for(url: str, process: subprocess.Popen, log: Path) -> None:
+def _wait_for(process: subprocess.Popen, runtime: Path, log: Path) -> str:
+    """The address of the server, once it answers. It chooses its port itself and writes it into its runtime folder."""
     deadline = time.monotonic() + LAB_START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
-        try:
-            urllib.request.urlopen(f"{url}/api/status", timeout=1).close()
-            return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
-    pytest.fail(f"JupyterLab does not answer at {url}:\n{log.read_text(encoding='utf-8')[-2000:]}")
+        for path in runtime.glob("jpserver-*.json"):
+            try:
+                url = f"http://127.0.0.1:{json.loads(path.read_text(encoding='utf-8'))['port']}"
+                urllib.request.urlopen(f"{url}/api/status", timeout=1).close()
+                return url
+            except (ValueError, OSError):  # not written to its end, or not listening yet
+                pass
+        time.sleep(0.1)
+    pytest.fail(f"JupyterLab does not start:\n{log.read_text(encoding='utf-8')[-2000:]}")
 
 
 class Lab:

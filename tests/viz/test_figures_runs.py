@@ -9,6 +9,8 @@ from minipaged.core import ContinuousBatchingScheduler, KVCacheManager, Request,
 from minipaged.core.events import EventLog
 from minipaged.viz.figures.examples import value
 from minipaged.viz.figures.plan import chained_keys, hash_chain, step_writes
+from minipaged.viz.figures.pool import block_map
+from minipaged.viz.figures.prefixes import prefix_tree
 from minipaged.viz.figures.steps import spans, steps_of
 from minipaged.viz.figures.timeline import batching_gantt, chunk_interleaving, kv_use_over_time, longest_waits, waits
 
@@ -109,6 +111,22 @@ def test_use_over_time_adds_up_to_the_pool():
     parts = [picture.data[name] for name in ("held by one", "shared", "free, still cached")]
     assert all(sum(column) <= picture.data["blocks"] for column in zip(*parts))
     assert max(parts[1]) == 2 and "14 over" in picture.alt
+
+
+def test_long_runs_and_large_pools_stay_small_and_readable():
+    """Hundreds of steps, 70 requests, 2,000 blocks: nothing overlaps, the data stay short."""
+    events = EventLog()
+    scheduler = ContinuousBatchingScheduler(KVCacheManager(2000, 4, events=events), max_num_seqs=2, events=events)
+    for number in range(70):
+        scheduler.add_request(Request(f"request-{number}", [number, 1, 2], SamplingParams(max_tokens=9)))
+    while scheduler.has_unfinished:
+        scheduler.step(lambda plan: {item.request_id: 1 for item in plan.scheduled if item.sample})
+    assert len(steps_of(events)) > 300
+    for picture in (kv_use_over_time(events), waits(events), chunk_interleaving(events), block_map(events)):
+        assert len(picture.compact_data()) < 9000, picture.alt
+    assert len(block_map(events).data) == 256 and "Map of 2000 blocks" in block_map(events).alt
+    with pytest.raises(ValueError, match="a tree with 70 ends"):
+        prefix_tree(events)
 
 
 def test_a_log_without_steps_is_refused():

@@ -12,6 +12,7 @@ from minipaged.viz.replay import Replay, replay
 from minipaged.viz.show import Picture
 from minipaged.viz.style import INK, LOOKS, MUTED, PAPER, Look, box, legend, looks_of, new_canvas, styled, write
 
+MOST_BLOCKS = 256
 _LABEL = Look(PAPER, "x", INK)  # text on a plate, whatever is below
 
 
@@ -19,14 +20,17 @@ _LABEL = Look(PAPER, "x", INK)  # text on a plate, whatever is below
 def block_map(events: Iterable[Event], until: int | None = None, columns: int = 16) -> Picture:
     """A square for each block with its number, a stripe for each request that holds it, after event `until`.
 
-    White squares are free; dotted grey ones are free and still cached.
+    White squares are free; dotted grey ones are free and still cached. Of a large pool the first 256 are drawn.
     """
     state = replay(events, until)
-    looks = looks_of(name for holders in state.holders for name in holders)
-    columns = min(columns, state.num_blocks)
-    rows = -(-state.num_blocks // columns)
+    drawn = state.holders[:MOST_BLOCKS]
+    looks = looks_of(name for holders in drawn for name in holders)
+    columns = min(columns, len(drawn))
+    rows = -(-len(drawn) // columns)
     figure, axes = new_canvas(columns, rows, 1 + (len(looks) + 1) // 4)
-    for block, holders in enumerate(state.holders):
+    if len(drawn) < state.num_blocks:
+        axes.set_title(f"The first {len(drawn)} of {state.num_blocks:,} blocks")
+    for block, holders in enumerate(drawn):
         y, x = divmod(block, columns)
         stripes = [(name, looks[name]) for name in holders]
         free = LOOKS["cached" if state.is_cached(block) else "free"]
@@ -37,7 +41,7 @@ def block_map(events: Iterable[Event], until: int | None = None, columns: int = 
     legend(figure, {**{f"request {name}": look for name, look in looks.items()},
                     "free, still cached": LOOKS["cached"], "free": LOOKS["free"]})
     return Picture(figure, tell_pool(state),
-                   [[block, names, state.is_cached(block)] for block, names in enumerate(state.holders)])
+                   [[block, names, state.is_cached(block)] for block, names in enumerate(drawn)])
 
 
 def tell_pool(state: Replay) -> str:

@@ -13,6 +13,7 @@ from minipaged.viz.show import Picture
 from minipaged.viz.style import INK, LOOKS, MUTED, PAPER, Look, box, legend, new_canvas, styled, write
 
 MAX_DEPTH = 5
+MAX_ENDS = 24
 
 
 @dataclass
@@ -61,7 +62,7 @@ def prefix_tree(events: Iterable[Event], until: int | None = None, title: str | 
     """What can be found, as a tree from left to right: a box a contents, with its block and who holds it.
 
     Long rows without a branch are joined into one box when the tree would be deeper than 5. Errors: ValueError
-    when nothing is cached.
+    when nothing is cached, or more than 24 ends.
     """
     state = replay(events, until)
     roots = tree_of(state)
@@ -71,6 +72,9 @@ def prefix_tree(events: Iterable[Event], until: int | None = None, title: str | 
     if max(map(_depth, roots)) > MAX_DEPTH:
         roots = [_join(root, state) for root in roots]
     leaves = sum(map(_leaves, roots))
+    if leaves > MAX_ENDS:
+        raise ValueError(f"a tree with {leaves} ends after event {state.time} does not fit into one picture; choose an "
+                         f"event after which it has at most {MAX_ENDS}")
     columns = max(map(_depth, roots))
     figure, axes = new_canvas(2.4 + max(columns, 4) * 3.7 - 0.7, leaves * 1.5 + 0.1, 1)
     y = 0.0

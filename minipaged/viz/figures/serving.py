@@ -37,7 +37,7 @@ def latency_percentiles(runs: Mapping[str, Sequence[float]], what: str = "latenc
     for index, (name, row) in enumerate(table.items()):
         xs = [group - 0.4 + width * (index + 0.5) for group in range(len(PERCENTILES))]
         axes.bar(xs, row, width=width * 0.94, gid=name, **looks[name].patch())
-        for x, value in zip(xs, row):
+        for x, value in zip(xs, row if len(table) <= 4 else ()):
             axes.annotate(f"{value:.3g}", (x, value), (0, 2), textcoords="offset points", ha="center", fontsize=9)
     axes.set_xticks(range(len(PERCENTILES)), [f"p{at}" for at in PERCENTILES])
     axes.tick_params(axis="x", length=0)

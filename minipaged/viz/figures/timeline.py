@@ -61,13 +61,15 @@ def batching_gantt(runs: Runs, seats: int | None = None, first_step: int = 0) ->
                     axes.barh(y, width, left=at + first_step - 0.5, height=0.12 if thin else 0.78, gid=f"{name}:{what}",
                               **LOOKS[what].patch(linewidth=0.6))
         share = used_seats(steps, seats)
-        axes.set_title((f"{label}: " if label else "") + f"{len(steps)} steps, {share:.1%} of the seats compute")
+        axes.set_title((f"{label}: " if label else "") + f"{len(steps)} steps, {share:.1%} of the seats compute" + (
+            f", first {MAX_ROWS} of {len(requests_of(steps))} requests" if len(requests_of(steps)) > MAX_ROWS else ""))
         axes.set_yticks(range(len(rows[label])), rows[label])
         axes.set_ylim(len(rows[label]) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
+        preemptions = sum(len(step.preempted) for step in steps)
         said.append((f"{label}: " if label else "") + f"{len(steps)} steps for {len(requests_of(steps))} requests, "
-                    f"{share:.1%} of the steps of {seats} seats compute, {sum(len(step.preempted) for step in steps)} preemptions")
+                    f"{share:.1%} of the steps of {seats} seats compute, {preemptions} preemptions")
     axes.set(xlim=(first_step - 0.6, longest + first_step - 0.4), xlabel="step")
     axes.xaxis.get_major_locator().set_params(integer=True)
     legend(figure, {DOING[what]: LOOKS[what] for what in DOING if what in drawn})
@@ -99,27 +101,31 @@ def waits(runs: Runs, bound: int | None = None) -> Picture:
         axes.axhline(bound, color=INK, linewidth=1.2, linestyle="--")
         axes.annotate(f"bound {bound}", (1, bound), (-2, 3), xycoords=("axes fraction", "data"), ha="right",
                       textcoords="offset points", fontsize=9)
-    axes.set_xticks(range(len(names)), names)
+    axes.set_xticks(range(len(names)), names if sum(map(len, names)) < 70 else [""] * len(names))
     axes.tick_params(axis="x", length=0)
     axes.margins(y=0.15)
     axes.yaxis.get_major_locator().set_params(integer=True)
-    axes.set(xlabel="request", ylabel="steps", title="The longest time without a token computed")
+    axes.set(xlabel="requests, by arrival", ylabel="steps", title="The longest time without a token computed")
     if len(table) > 1:
         legend(figure, looks)
     said = "; ".join((f"{label}: " if label else "") + f"at most {max(row.values())} steps, "
                      f"mean {sum(row.values()) / len(row):.1f}" for label, row in table.items())
     limit = f" The bound is {bound}." if bound is not None else ""
-    return Picture(figure, f"The longest wait of each of {len(names)} requests in steps. {said}.{limit}",
+    return Picture(figure, f"The longest wait of each of {len(names)} requests in steps: {said}.{limit}",
                    {"waits": table, "bound": bound})
 
 
 @styled
-def chunk_interleaving(runs: Runs, budget: int | None = None) -> Picture:
-    """Tokens of each step: decodes at the bottom, pieces of prompts above, a look a request; `budget` as a line."""
-    table = named(runs)
+def chunk_interleaving(runs: Runs, budget: int | None = None, most: int = 60) -> Picture:
+    """Tokens of each step: decodes at the bottom, pieces of prompts above, a look a request; `budget` as a line.
+
+    Of each run the first `most` steps are drawn.
+    """
+    table = {label: steps[:most] for label, steps in named(runs).items()}
     prompts = list(dict.fromkeys(name for steps in table.values() for step in steps
                                  for name, what in step.doing.items() if what == "prefill"))
-    looks = {name: numbered_look(index + 2) for index, name in enumerate(prompts)}
+    few = len(prompts) < 10
+    looks = {name: numbered_look(index + 2) if few else LOOKS["prefill"] for index, name in enumerate(prompts)}
     longest = max(len(steps) for steps in table.values())
     figure, panels = new_figure(0.9 + 2.0 * len(table), len(table), 1, sharex=True, sharey=True, squeeze=False)
     said, data = [], {}
@@ -145,7 +151,8 @@ def chunk_interleaving(runs: Runs, budget: int | None = None) -> Picture:
     axes.set(xlim=(-0.6, longest - 0.4), xlabel="step")
     axes.margins(y=0.15)
     axes.xaxis.get_major_locator().set_params(integer=True)
-    legend(figure, {"decodes": LOOKS["decode"], **{f"prompt of {name}": look for name, look in looks.items()}}, 5)
+    pieces_of = {f"prompt of {name}": look for name, look in looks.items()} if few else {"prompts": LOOKS["prefill"]}
+    legend(figure, {"decodes": LOOKS["decode"], **pieces_of}, 5)
     limit = f" The budget is {budget}." if budget is not None else ""
     return Picture(figure, f"Tokens computed in each step, decodes and pieces of {len(prompts)} prompts. "
                            f"{'; '.join(said)}.{limit}", data)
@@ -165,8 +172,10 @@ def kv_use_over_time(events: Iterable[Event], title: str = "Blocks of the pool, 
     xs = range(len(steps))
     base = [0] * len(steps)
     for name, heights in areas.items():
-        axes.bar(xs, heights, bottom=base, width=1.0, gid=name, **looks[name].patch(linewidth=0))
-        base = [low + high for low, high in zip(base, heights)]
+        upper = [low + high for low, high in zip(base, heights)]
+        axes.fill_between([at + side for at in xs for side in (-0.5, 0.5)], [low for low in base for _ in "ab"],
+                          [high for high in upper for _ in "ab"], gid=name, **looks[name].patch(linewidth=0))
+        base = upper
     axes.axhline(total, color=INK, linewidth=1)
     lost = [(at, len(step.preempted)) for at, step in enumerate(steps) if step.preempted]
     axes.plot([at for at, _ in lost], [total * 1.05] * len(lost), marker="v", linestyle="none", color=VERMILION,
@@ -181,4 +190,5 @@ def kv_use_over_time(events: Iterable[Event], title: str = "Blocks of the pool, 
     return Picture(figure, f"Blocks in use of a pool of {total} over {len(steps)} steps: "
                            f"{sum(used) / len(used):.1f} on average, at most {max(used)}, at most "
                            f"{max(areas['shared'])} of them shared; {sum(count for _, count in lost)} preemptions.",
-                   {"blocks": total, **areas, "preempted": lost})
+                   {"blocks": total, "every": -(-len(steps) // 100), "preempted": lost[:100],
+                    **{name: heights[::-(-len(steps) // 100)] for name, heights in areas.items()}})

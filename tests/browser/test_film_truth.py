@@ -18,28 +18,39 @@ RUNS, STEPS, BATCH = 200, 6, 25
 
 #: Checksums of what the film holds: after each event in order, and again at the same events visited out of order.
 HARNESS = """
-const table = Int32Array.from({ length: 256 }, (_, n) => { for (let k = 0; k < 8; k++) n = n & 1 ? (n >>> 1) ^ 0xedb88320 : n >>> 1; return n; });
+const table = Int32Array.from({ length: 256 }, (_, byte) => {
+  for (let bit = 0; bit < 8; bit++) byte = byte & 1 ? (byte >>> 1) ^ 0xedb88320 : byte >>> 1;
+  return byte;
+});
 function crc(value) {
   let sum = -1;
   for (const byte of new TextEncoder().encode(JSON.stringify(value))) sum = table[(sum ^ byte) & 255] ^ (sum >>> 8);
   return (sum ^ -1) >>> 0;
 }
 function engineWords({ state, names }) {
-  const name = (r) => names[r], blocks = [...Array(state.n).keys()], { requests } = state;
-  const live = [...state.running, ...state.waiting];
-  return { ref_count: [...state.ref], free: state.freeBlocks(), tables: [...state.tables].map(([r, table]) => [name(r), table]).sort(),
+  const name = (r) => names[r], blocks = [...Array(state.n).keys()];
+  const { status, tokens, computed, preemptions } = state.requests;
+  return {
+    ref_count: [...state.ref], free: state.freeBlocks(),
+    tables: [...state.tables].map(([r, table]) => [name(r), table]).sort(),
     running: state.running.map(name), waiting: state.waiting.map(name),
-    requests: live.map((r) => [name(r), STATUS[requests.status[r]], requests.tokens[r], requests.computed[r], requests.preemptions[r]]).sort(),
-    covered: blocks.map((block) => state.covered(block)), host_free: state.hostSize - state.host.size };
+    requests: [...state.running, ...state.waiting]
+      .map((r) => [name(r), STATUS[status[r]], tokens[r], computed[r], preemptions[r]]).sort(),
+    covered: blocks.map((block) => state.covered(block)), host_free: state.hostSize - state.host.size,
+  };
 }
 window.checksums = (films) => films.map(({ columns, watched }) => {
   const run = new Run(columns, 64), words = (time) => snapshot(run.state(time), run.names, run.keys);
   const order = run.events.map((_, time) => time), all = order.map((time) => crc(words(time)));
   const jumps = order.map((time) => (time * 7919) % run.length).filter((_, at) => at % 11 === 0);
   const wrong = jumps.filter((time) => crc(words(time)) !== all[time]);
-  return { all, wrong, engine: watched.map((time) => crc(engineWords({ state: run.state(time), names: run.names }))) };
+  const engine = watched.map((time) => crc(engineWords({ state: run.state(time), names: run.names })));
+  return { all, wrong, engine };
 });
-window.stateAt = (columns, time) => { const run = new Run(columns); return snapshot(run.state(time), run.names, run.keys); };
+window.stateAt = (columns, time) => {
+  const run = new Run(columns);
+  return snapshot(run.state(time), run.names, run.keys);
+};
 """
 
 

@@ -2,7 +2,7 @@
 import { Board, make } from "./board.js";
 import { Picture } from "./canvas.js";
 import { Clock } from "./compare.js";
-import { Controls, SPEEDS, actionOf } from "./controls.js";
+import { Controls, KEYS, SPEEDS, actionOf } from "./controls.js";
 import { drawCursor, drawTimelineGround, timeAt, timelineHeight } from "./draw_timeline.js";
 import { THEMES, Tiles } from "./look.js";
 import { Run } from "./replay.js";
@@ -10,6 +10,7 @@ import { snapshot } from "./state.js";
 import { count, number, who } from "./words.js";
 
 const SECONDS = 60; // at the first speed, the whole film takes about this long
+const STILL = 500; // milliseconds between two pictures for those who asked for little motion
 const CALM = 5; // events a second, up to which the selection goes with the event
 
 export class Film {
@@ -19,7 +20,7 @@ export class Film {
     this.runs = film.runs.map((one) => new Run(one));
     this.clock = new Clock(this.runs);
     this.onMove = onMove;
-    Object.assign(this, { position: 0, playing: false, selected: null, pinned: false, followed: film.follow ?? null, debt: 0 });
+    Object.assign(this, { position: 0, playing: false, selected: null, pinned: false, followed: film.follow ?? null, debt: 0, frames: 0 });
     this.build(film);
     if (film.select !== null && film.select !== undefined) this.select(this.runs[0].numberOf.get(film.select) ?? null);
     const quick = SPEEDS.find((speed) => this.clock.length / speed <= SECONDS) ?? SPEEDS.at(-1);
@@ -27,6 +28,7 @@ export class Film {
     this.resize = new ResizeObserver(() => this.measure());
     this.resize.observe(root);
     this.darkness = matchMedia("(prefers-color-scheme: dark)");
+    this.stillness = matchMedia("(prefers-reduced-motion: reduce)");
     this.onDarkness = () => this.setTheme();
     this.darkness.addEventListener("change", this.onDarkness);
     this.setTheme();
@@ -106,9 +108,11 @@ export class Film {
   draw() {
     if (!this.scale || !this.theme) return;
     this.tiles ??= new Tiles(this.scale, this.theme);
-    const { selected, followed, theme, tiles, scale, playing } = this, now = performance.now();
+    const { selected, followed, theme, tiles, scale, playing, clock, position } = this, now = performance.now();
+    const note = clock.difference === null || position < clock.difference ? ""
+      : position === clock.difference ? " · ◆ first difference" : " · after the first difference";
     this.clock.at(this.position).forEach((time, which) => {
-      this.boards[which].draw(time, { selected: which ? this.twinOf(selected) : selected, followed, theme, tiles, scale, playing, now });
+      this.boards[which].draw(time, { selected: which ? this.twinOf(selected) : selected, followed, theme, tiles, scale, playing, now, note });
     });
     this.drawTimeline();
     this.root.dataset.position = this.position;
@@ -165,16 +169,19 @@ export class Film {
     if (this.position === this.length - 1) this.position = 0;
     this.playing = true;
     this.controls.setPlaying(true);
-    let last = null;
+    let last = null, drawn = 0;
     this.debt = 0;
     const frame = (now) => {
       if (!this.playing) return;
       this.debt += last === null ? 0 : (Math.min(now - last, 200) / 1000) * this.speed;
       last = now;
       const events = Math.floor(this.debt);
-      this.debt -= events;
-      this.frames = (this.frames ?? 0) + 1;
-      if (events) this.seek(this.position + events);
+      if (events && now - drawn >= (this.stillness.matches ? STILL : 0)) {
+        drawn = now;
+        this.debt -= events;
+        this.seek(this.position + events);
+        this.frames++;
+      }
       if (this.position === this.length - 1) this.pause(); else requestAnimationFrame(frame);
     };
     requestAnimationFrame(frame);
@@ -251,11 +258,13 @@ export class Film {
 
   // ---- actions ----
 
-  act(name) {
+  act(name) { this.actions()[name](); }
+
+  actions() {
     const { clock, controls } = this, steps = clock.stepEnds;
     const speed = (by) => { controls.speed.selectedIndex = Math.max(0, Math.min(SPEEDS.length - 1, controls.speed.selectedIndex + by)); };
     const to = (position) => { this.pause(); this.seek(position); };
-    const actions = {
+    return {
       toggle: () => (this.playing ? this.pause() : this.start()),
       nextEvent: () => to(this.position + 1), previousEvent: () => to(this.position - 1),
       nextStep: () => this.jump(steps, 1, "step"), previousStep: () => this.jump(steps, -1, "step"),
@@ -276,8 +285,9 @@ export class Film {
       theme: () => this.setTheme(this.themeName === "dark" ? "light" : "dark"),
       help: () => controls.help.showModal(),
     };
-    actions[name]();
   }
+
+  get keys() { return KEYS; }
 
   key(event) {
     event.stopPropagation(); // notebooks take keys for themselves

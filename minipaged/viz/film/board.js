@@ -1,6 +1,7 @@
 // The pictures of one run: its event in words, block map, queues, free queue, host pool and prefix tree.
 import { Picture } from "./canvas.js";
-import { drawLanes, lanesHeight } from "./draw_lanes.js";
+import { blockAt } from "./layout.js";
+import { drawLanes, lanesHeight, runningRows } from "./draw_lanes.js";
 import { drawMap, mapHeight } from "./draw_map.js";
 import { FREE_HEIGHT, drawFree, drawHost, hostGrid } from "./draw_strips.js";
 import { drawTree, treeWords } from "./draw_tree.js";
@@ -8,7 +9,7 @@ import { MARKS } from "./replay.js";
 import { blockWords, count, freeWords, hostWords, mapWords, number, queueWords, sentence, tableWords } from "./words.js";
 
 const SLOW = 250; // milliseconds between the updates of what is costly, while the film plays
-const TREE_HEIGHT = 132;
+const treeHeight = (numBlocks) => Math.min(150, 20 + 12 * numBlocks);
 
 export function make(tag, fields = {}, ...children) {
   const { className, ...rest } = fields;
@@ -21,42 +22,44 @@ export function make(tag, fields = {}, ...children) {
   return element;
 }
 
-const LEGEND = [["shared", "shared: a stripe for each holder"], ["part", "empty part"], ["cached", "free, still cached"], ["free", "free"]];
+const LEGEND = [["shared", "shared: a stripe for each holder; darker when small"], ["part", "empty part"], ["cached", "free, still cached"], ["free", "free"]];
 
 export class Board {
   constructor(run, label, onChoose) {
     this.run = run;
+    this.label = label;
     this.memo = {};
     this.said = make("p", { className: "mp-sentence" });
     this.when = make("p", { className: "mp-when" });
     this.inspector = make("p", { className: "mp-inspector" });
     this.element = make("section", { className: "mp-board", "aria-label": label || "the run" });
-    this.element.append(make("div", { className: "mp-say" }, ...(label ? [make("h3", { textContent: label })] : []), this.when, this.said));
+    const left = make("div", { className: "mp-column" }), right = make("div", { className: "mp-column" });
+    this.element.append(make("div", { className: "mp-say" }, ...(label ? [make("h3", { textContent: label })] : []), this.when, this.said),
+      make("div", { className: "mp-columns" }, left, right));
     this.panels = {};
-    const panel = (name, title, words) => {
+    const panel = (column, name, title, words) => {
       const picture = new Picture(title), fact = make("span");
       const holder = make("div", { className: `mp-panel mp-${name}` }, make("h3", { textContent: `${title} ` }, fact), picture.canvas);
       picture.canvas.addEventListener("click", (click) => this.choose(picture, click, onChoose));
-      this.element.append(holder);
+      column.append(holder);
       this.panels[name] = { picture, fact, holder, words };
       return holder;
     };
-    const map = panel("map", "Block map", mapWords);
+    const map = panel(left, "map", "Block map", mapWords);
     const legend = LEGEND.map(([kind, text]) => make("li", {}, make("i", { className: `mp-key-${kind}`, "aria-hidden": "true" }), text));
     map.append(make("ul", { className: "mp-legend" }, ...legend), this.inspector);
-    panel("lanes", "Requests", queueWords);
-    panel("free", "Free queue", freeWords);
-    if (run.totals.hostSize) panel("host", "Host memory", hostWords);
-    if (run.hasTree) panel("tree", "Prefix tree", treeWords);
+    panel(right, "lanes", "Requests", queueWords);
+    panel(right, "free", "Free queue", freeWords);
+    if (run.totals.hostSize) panel(right, "host", "Host memory", hostWords);
+    if (run.hasTree) panel(run.totals.blocks <= 24 ? left : right, "tree", "Prefix tree", treeWords);
   }
 
   choose(picture, click, onChoose) {
     const box = picture.canvas.getBoundingClientRect();
     const x = click.clientX - box.left, y = click.clientY - box.top, hit = picture.at(x, y);
     if (!hit) return;
-    if (hit.grid) { // small squares: where was it?
-      const { grid, top } = hit, column = Math.floor((x - picture.hits[0][0]) / grid.cell);
-      const block = Math.floor((y - top) / grid.cell) * grid.columns + column;
+    if (hit.grid) {
+      const block = blockAt(hit.grid, x, y - hit.top);
       if (block < this.run.totals.blocks) onChoose({ block });
     } else onChoose(hit);
   }
@@ -76,7 +79,7 @@ export class Board {
     this.view = view;
     const rare = !seen.playing || !(seen.now - this.lastRare < SLOW);
     if (rare) this.lastRare = seen.now;
-    this.setText(this.when, `event ${number(time)} of ${number(run.length - 1)} · step ${event.step < 0 ? "–" : number(event.step)}`);
+    this.setText(this.when, `event ${number(time)} of ${number(run.length - 1)} · step ${event.step < 0 ? "–" : number(event.step)}${seen.note}`);
     this.setText(this.said, (this.text = sentence(event, state.fault)));
     this.said.classList.toggle("mp-fault", Boolean(state.fault));
     this.drawPanels(view, rare);
@@ -89,10 +92,10 @@ export class Board {
 
   drawPanels(view, rare) {
     const { state, run, scale } = view, { map, lanes, free, host, tree } = this.panels;
-    const { grid, top, height } = mapHeight(state.n, map.width, this.compact);
+    const { grid, top, height } = mapHeight(state.n, map.width, this.label ? 210 : this.compact ? 300 : 340);
     if (map.picture.begin(map.width, height, scale)) drawMap(map.picture, view, grid, top);
     this.setText(map.fact, `${number(state.n - state.freeCount)} of ${count(state.n, "block")} in use`);
-    const rows = run.most > 8 ? (this.compact ? 3 : 2) : 1;
+    const rows = runningRows(run);
     if (lanes.picture.begin(lanes.width, lanesHeight(run, rows), scale)) drawLanes(lanes.picture, view, rows);
     if (free.picture.begin(free.width, FREE_HEIGHT, scale)) drawFree(free.picture, view);
     this.setText(free.fact, `${number(state.freeCount)} free`);
@@ -101,7 +104,7 @@ export class Board {
       if (host.picture.begin(host.width, places.height + 4, scale)) drawHost(host.picture, view, places);
       this.setText(host.fact, `${number(state.host.size)} of ${number(state.hostSize)} in use`);
     }
-    if (tree && (rare || state.n <= 128) && tree.picture.begin(tree.width, TREE_HEIGHT, scale)) drawTree(tree.picture, view);
+    if (tree && (rare || state.n <= 128) && tree.picture.begin(tree.width, treeHeight(state.n), scale)) drawTree(tree.picture, view);
   }
 
   setText(element, text) { if (element.textContent !== text) element.textContent = text; }

@@ -56,8 +56,8 @@ export class Controls {
     this.play.classList.add("mp-play");
     this.speed = make("select", { "aria-label": "Speed", onchange: () => act("speed") },
       ...SPEEDS.map((speed) => make("option", { value: speed, textContent: `${speed.toLocaleString("en-US")} events/s` })));
-    const jump = (name, mark, word) => {
-      const one = button(name, `Next ${word}`, make("span", { textContent: word, className: `mp-jump mp-jump-${mark}` }));
+    const jump = (name, mark, label, text = mark) => {
+      const one = button(name, label, make("span", { textContent: text, className: `mp-jump mp-jump-${mark}` }));
       one.disabled = !marks[mark].length;
       return one;
     };
@@ -66,9 +66,9 @@ export class Controls {
         button("previousEvent", "Previous event"), this.play, button("nextEvent", "Next event"), button("nextStep", "Next step"),
         button("last", "Last event")),
       this.speed,
-      make("div", { className: "mp-jumps", role: "group", "aria-label": "Jump to the next" }, jump("nextCopy", "copy", "copy"),
-        jump("nextEvict", "evict", "eviction"), jump("nextPreempt", "preempt", "preemption"),
-        ...(compares ? [jump("difference", "difference", "difference")] : [])));
+      make("div", { className: "mp-jumps", role: "group", "aria-label": "Jump to the next" }, jump("nextCopy", "copy", "Next copy"),
+        jump("nextEvict", "evict", "Next eviction: evict"), jump("nextPreempt", "preempt", "Next preemption: preempt"),
+        ...(compares ? [jump("difference", "difference", "First difference: differ", "differ")] : [])));
     this.search = make("input", { type: "search", placeholder: "Search r2 or P5", "aria-label": "Search a request or a block",
       onkeydown: (event) => { if (event.key === "Enter") act("find"); if (event.key === "Escape") act("leaveSearch"); } });
     this.tools = make("div", { className: "mp-tools" }, this.search,

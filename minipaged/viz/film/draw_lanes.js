@@ -1,13 +1,18 @@
 // Who runs, who waits: a lane for each status, a chip for each request.
-import { fitted, plate, rounded, write } from "./canvas.js";
-import { number } from "./words.js";
+import { FONT, fitted, plate, rounded, write } from "./canvas.js";
+import { count, number } from "./words.js";
 import { STATUS } from "./state.js";
 
 const LANES = ["running", "waiting", "paused", "swapped", "finished"];
-const LABEL = 74, ROW = 30, CHIP = 24;
+const LABEL = 74, ROW = 30, CHIP = 24, NARROW = 34;
 
 export function laneNames(run) {
   return LANES.filter((name) => !["paused", "swapped"].includes(name) || run.lanes.has(name));
+}
+
+// How many rows the running requests get.
+export function runningRows({ most }) {
+  return most > 40 ? 4 : most > 24 ? 3 : most > 8 ? 2 : 1;
 }
 
 export function lanesHeight(run, rows) {
@@ -42,8 +47,8 @@ function drawChips(picture, view, requests, total, { top, rows, name, place }) {
   const wanted = Math.max(requests.length, seats);
   let chip = Math.min(92, Math.floor((width * rows) / Math.max(wanted, 1)) - 4);
   let perRow = Math.max(1, Math.floor(width / (chip + 4)));
-  while (chip > CHIP && perRow * rows < wanted) perRow = Math.floor(width / (--chip + 4));
-  chip = Math.max(chip, CHIP);
+  while (chip > NARROW && perRow * rows < wanted) perRow = Math.floor(width / (--chip + 4));
+  chip = Math.max(chip, NARROW);
   perRow = Math.max(1, Math.floor(width / (chip + 4)));
   const room = perRow * rows, hidden = total - (total > room ? room - 2 : total);
   const spot = (at) => [LABEL + (at % perRow) * (chip + 4), top + 1 + Math.floor(at / perRow) * ROW];
@@ -75,12 +80,14 @@ function drawChip(picture, view, r, x, y, width, position) {
   const bar = small ? width : width - swatch;
   ctx.fillRect(x + width - bar, y + CHIP - 4, Math.round(bar * Math.min(1, computed[r] / whole)), 4);
   ctx.restore();
-  if (small) plate(ctx, fitted(ctx, name, width - 8, 10, 600), x + width / 2, y + 10, theme, { size: 10 });
+  if (small) plate(ctx, fitted(ctx, name, width - 6, 10, 600), x + width / 2, y + 10, theme, { size: 10 });
   else {
     const held = state.tables.get(r)?.filter((block) => block >= 0).length ?? 0;
-    const note = held ? `${held} bl` : position ? `#${position}` : "";
-    ctx.font = "10px sans-serif";
-    const noteWidth = width >= 66 && note ? ctx.measureText(note).width + 6 : 0;
+    const note = held ? count(held, "block") : position ? `#${position}` : "";
+    ctx.font = `600 12px ${FONT}`;
+    const nameWidth = ctx.measureText(name).width;
+    ctx.font = `10px ${FONT}`;
+    const noteWidth = note && nameWidth + ctx.measureText(note).width + 16 < width - swatch ? ctx.measureText(note).width + 6 : 0;
     write(ctx, fitted(ctx, name, width - swatch - 8 - noteWidth, 12, 600), x + swatch + 5, y + 10, { size: 12, colour: theme.ink, weight: 600 });
     if (noteWidth) write(ctx, note, x + width - 5, y + 10, { size: 10, colour: theme.muted, align: "right" });
   }

@@ -5,38 +5,59 @@ import { MARK_SHAPES, lookOf } from "./look.js";
 import { who } from "./words.js";
 
 const STRIP = { label: 16, cell: 22, arrows: 34 };
-const NUMBERS_FROM = 21, NAMES_FROM = 38, ARROWS_UP_TO = 64;
+const NUMBERS_FROM = 18, NAMES_FROM = 38, BIG_FROM = 54, SLOTS_FROM = 9, ARROWS_UP_TO = 64;
 
-export function mapHeight(n, width, compact) {
-  const grid = gridFor(n, width, compact ? 300 : 340);
-  return { grid, top: STRIP.label + STRIP.cell + STRIP.arrows, height: STRIP.label + STRIP.cell + STRIP.arrows + grid.height + 6 };
+export function mapHeight(n, width, maxHeight) {
+  const grid = gridFor(n, width, maxHeight, n <= 24 ? 84 : n <= 64 ? 60 : 46);
+  const top = STRIP.label + STRIP.cell + STRIP.arrows;
+  return { grid, top, height: top + grid.height + (n <= 24 ? 24 : 8) };
 }
 
 export function drawMap(picture, view, grid, top) {
-  const { state } = view;
   const place = (block) => placeOf(grid, block, top);
   if (grid.cell < 8) drawPixels(picture, view, grid, top);
-  else drawSquares(picture, view, grid, place);
+  else drawSquares(picture, view, grid, top);
   drawRowNumbers(picture.ctx, view, grid, top);
   drawOutlines(picture.ctx, view, grid, place);
   drawTable(picture, view, grid, place);
   drawEvent(picture.ctx, view, grid, place);
-  for (let block = 0; grid.cell >= 8 && block < state.n; block++) picture.hits.push([...place(block), grid.cell, grid.cell, { block }]);
-  if (grid.cell < 8) picture.hits.push([GUTTER, top, grid.width, grid.height, { grid, top }]);
+  picture.hits.push([GUTTER, top, grid.width, grid.height, { grid, top }]);
 }
 
-function drawSquares({ ctx }, { state, run, tiles, theme }, grid, place) {
-  const { side } = grid, filled = state.filled();
+// The squares are kept on a canvas of their own, and only those that changed are painted again.
+function drawSquares(picture, view, grid, top) {
+  const { state, run, memo, tiles, theme } = view, { side } = grid, { scale } = picture;
+  const key = [grid.columns, grid.cell, top, picture.width, scale].join();
+  if (memo.key !== key || memo.tiles !== tiles) {
+    const canvas = document.createElement("canvas");
+    canvas.width = picture.canvas.width;
+    canvas.height = picture.canvas.height;
+    Object.assign(memo, { key, tiles, canvas, ground: canvas.getContext("2d"), holders: [], looks: new Int32Array(state.n).fill(-1) });
+    memo.ground.scale(scale, scale);
+  }
+  const { ground, holders, looks } = memo, filled = state.filled();
   const copied = new Set(state.copies.map((event) => event.dst));
   for (let block = 0; block < state.n; block++) {
-    const [x, y] = place(block), holders = state.holders[block];
-    if (!holders.length) drawEmpty(ctx, state.isCached(block), x, y, side, tiles, theme);
-    else drawHeld(ctx, holders, filled[block] / state.blockSize, x, y, side, tiles, theme);
-    if (side >= NUMBERS_FROM - 3) label(ctx, block, holders, run, x, y, side, theme);
+    const look = filled[block] * 4 + (state.isCached(block) ? 2 : 0) + (copied.has(block) ? 1 : 0);
+    if (holders[block] === state.holders[block] && looks[block] === look) continue;
+    holders[block] = state.holders[block];
+    looks[block] = look;
+    const [x, y] = placeOf(grid, block, top);
+    ground.clearRect(x, y, grid.cell, grid.cell);
+    drawSquare(ground, view, block, filled[block], x, y, side);
+    if (side >= NUMBERS_FROM) label(ground, block, holders[block], run, x, y, side, theme);
     if (copied.has(block) && side >= 14) {
-      write(ctx, MARK_SHAPES.copy, x + side - 5, y + 5, { size: 9, colour: theme.copy, align: "center" });
+      write(ground, MARK_SHAPES.copy, x + side - 6, y + 6, { size: 9, colour: theme.copy, align: "center" });
     }
   }
+  picture.ctx.drawImage(memo.canvas, 0, 0, picture.width, picture.height);
+}
+
+function drawSquare(ctx, { state, tiles, theme }, block, filled, x, y, side) {
+  const holders = state.holders[block];
+  if (!holders.length) { drawEmpty(ctx, state.isCached(block), x, y, side, tiles, theme); return; }
+  drawHeld(ctx, holders, filled / state.blockSize, x, y, side, tiles, theme);
+  if (side / state.blockSize >= SLOTS_FROM) drawSlots(ctx, { state, theme }, x, y, side);
 }
 
 function drawEmpty(ctx, cached, x, y, side, tiles, theme) {
@@ -63,6 +84,14 @@ function drawHeld(ctx, holders, fill, x, y, side, tiles, theme) {
   ctx.strokeRect(x + 0.5, y + 0.5, side - 1, side - 1);
 }
 
+// A line between the slots of a block, one a token.
+function drawSlots(ctx, { state, theme }, x, y, side) {
+  ctx.fillStyle = theme.ink;
+  ctx.globalAlpha = 0.28;
+  for (let slot = 1; slot < state.blockSize; slot++) ctx.fillRect(x, Math.round(y + (side * slot) / state.blockSize), side, 1);
+  ctx.globalAlpha = 1;
+}
+
 function label(ctx, block, holders, run, x, y, side, theme) {
   const shared = holders.length > 1;
   if (side < NAMES_FROM) {
@@ -72,12 +101,13 @@ function label(ctx, block, holders, run, x, y, side, theme) {
     if (shared) plate(ctx, `×${holders.length}`, x + side / 2, y + side - 6, theme, { size: 9 });
     return;
   }
-  if (!holders.length) { write(ctx, `P${block}`, x + side / 2, y + side / 2, { size: 11, colour: theme.muted, align: "center" }); return; }
-  plate(ctx, `P${block}`, x + side / 2, y + 10, theme, { size: 10.5 });
-  const names = holders.map((r) => run.names[r]).join(" ");
-  const text = names.length <= 5 ? names : shared ? `×${holders.length}` : names.slice(0, 4) + "…";
-  plate(ctx, text, x + side / 2, y + side - 11, theme, { size: 11, weight: 700 });
-  if (shared && names.length <= 5) plate(ctx, `×${holders.length}`, x + side - 2, y + side / 2, theme, { size: 9, align: "right" });
+  const middle = x + side / 2, big = side >= BIG_FROM, size = big ? 13 : 11;
+  if (!holders.length) { write(ctx, `P${block}`, middle, y + side / 2, { size, colour: theme.muted, align: "center" }); return; }
+  plate(ctx, `P${block}`, middle, y + (big ? 13 : 10), theme, { size: big ? 12 : 10.5 });
+  const names = holders.map((r) => run.names[r]).join(" "), fits = names.length <= (big ? 8 : 5);
+  const text = fits ? names : shared ? `×${holders.length}` : `${names.slice(0, big ? 7 : 4)}…`;
+  plate(ctx, text, middle, y + side - (big ? 15 : 11), theme, { size, weight: 700 });
+  if (shared && fits && big) plate(ctx, `×${holders.length}`, middle, y + side / 2, theme, { size: 11 });
 }
 
 // Too small for hatches and numbers: one pixel a block, enlarged.
@@ -155,7 +185,7 @@ function drawTable(picture, view, grid, place) {
   write(ctx, `Block table of ${who(run.names[selected])}`, 0, 8, { size: 11.5, colour: theme.ink, weight: 600 });
   const facts = table.length ? `${computed[selected]} of ${tokens[selected]} tokens computed` : "holds no block now";
   write(ctx, facts, picture.width, 8, { size: 11, colour: theme.muted, align: "right" });
-  const strip = stripFor(table.length, picture.width, 26, 20);
+  const strip = stripFor(table.length, picture.width, ...(state.n > 1000 ? [36, 34] : [26, 24]));
   const shown = table.map((block, index) => ({ block, index })).filter(({ index }) => index < strip.first || index >= table.length - strip.last);
   ctx.strokeStyle = ctx.fillStyle = theme.ink;
   shown.forEach(({ block, index }, at) => {
@@ -166,7 +196,7 @@ function drawTable(picture, view, grid, place) {
     if (block < 0) return;
     picture.hits.push([x, STRIP.label, width, STRIP.cell, { block }]);
     const [left, top] = place(block), touched = state.touched[block] === state.time;
-    ctx.globalAlpha = touched ? 1 : table.length <= 20 ? 0.6 : 0.3;
+    ctx.globalAlpha = touched ? 1 : table.length <= 6 ? 0.65 : table.length <= 20 ? 0.45 : 0.3;
     ctx.strokeStyle = ctx.fillStyle = theme.ink;
     ctx.lineWidth = touched ? 2 : 1.1;
     if (table.length <= ARROWS_UP_TO || touched) arrow(ctx, x + width / 2, middle - 2, left + grid.side / 2, top, { head: grid.cell >= 14 });
@@ -182,31 +212,31 @@ function drawEvent(ctx, view, grid, place) {
     const [x0, y0] = place(event.src), [x1, y1] = place(event.dst);
     outline(ctx, [x0, y0], side, colour, 2.5, 2);
     outline(ctx, [x1, y1], side, colour, 2.5, 2);
-    bow(ctx, x0 + side / 2, y0 + side / 2, x1 + side / 2, y1 + side / 2, colour, side);
+    bow(ctx, [x0 + side / 2, y0 + side], [x1 + side / 2, y1 + (y1 < y0 - 1 ? side : y1 > y0 + 1 ? 0 : side)], colour);
     return;
   }
   if (!("block" in event)) return;
   const [x, y] = place(event.block);
   outline(ctx, [x, y], side, theme.paper, 4.5, 2);
   outline(ctx, [x, y], side, colour, 2.5, 2);
-  if (mark === "evict" && side >= 14) plate(ctx, MARK_SHAPES.evict, x + side / 2, y + side / 2, theme, { size: 12, colour });
+  if (mark === "evict" && side >= 14) plate(ctx, MARK_SHAPES.evict, x + side - 5, y + 5, theme, { size: 11, colour });
 }
 
-// A thick bow from the middle of one square to another.
-function bow(ctx, x0, y0, x1, y1, colour, side) {
-  const length = Math.hypot(x1 - x0, y1 - y0) || 1, lift = Math.min(40, length / 3) + 6;
-  const mx = (x0 + x1) / 2 + ((y1 - y0) / length) * lift, my = (y0 + y1) / 2 - Math.abs((x1 - x0) / length) * lift;
-  const angle = Math.atan2(y1 - my, x1 - mx), stop = side >= 14 ? 4 : 0;
-  const tip = [x1 - Math.cos(angle) * stop, y1 - Math.sin(angle) * stop];
+// A thick bow, below the squares if both are in one row, with the head of an arrow.
+function bow(ctx, [x0, y0], [x1, y1], colour) {
+  const level = Math.abs(y1 - y0) < 2, mx = (x0 + x1) / 2, my = level ? y0 + 26 : (y0 + y1) / 2;
+  const angle = Math.atan2(y1 - my, x1 - mx), tip = [x1, y1 + (level ? 3 : 0)];
+  const along = (back, turn = 0) => [tip[0] - Math.cos(angle + turn) * back, tip[1] - Math.sin(angle + turn) * back];
   ctx.strokeStyle = ctx.fillStyle = colour;
   ctx.lineWidth = 3;
   ctx.beginPath();
-  ctx.moveTo(x0, y0);
-  ctx.quadraticCurveTo(mx, my, tip[0] - Math.cos(angle) * 7, tip[1] - Math.sin(angle) * 7);
+  ctx.moveTo(x0, y0 + (level ? 4 : 0));
+  ctx.quadraticCurveTo(mx, my, ...along(7));
   ctx.stroke();
   ctx.beginPath();
   ctx.moveTo(...tip);
-  for (const turn of [2.6, -2.6]) ctx.lineTo(tip[0] + Math.cos(angle + turn) * 12, tip[1] + Math.sin(angle + turn) * 12);
+  ctx.lineTo(...along(12, 0.5));
+  ctx.lineTo(...along(12, -0.5));
   ctx.fill();
   ctx.lineWidth = 1;
 }

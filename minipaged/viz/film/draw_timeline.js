@@ -1,5 +1,5 @@
 // The whole run on one line: blocks in use, marks for copies, evictions and preemptions, and where we are.
-import { write } from "./canvas.js";
+import { fitted, write } from "./canvas.js";
 import { MARK_SHAPES } from "./look.js";
 
 export const TIMELINE = { label: 64, marks: 13, chart: 34 };
@@ -58,7 +58,7 @@ function drawUsed(ctx, width, top, clock, run, row, theme) {
   ctx.stroke();
   ctx.fillStyle = theme.line;
   ctx.fillRect(TIMELINE.label, base - room, columns, 1);
-  write(ctx, clock.runs.length > 1 ? `used, ${row ? "right" : "left"}` : "used", 0, base - room / 2 - 5, { size: 10, colour: theme.muted });
+  write(ctx, fitted(ctx, clock.runs.length > 1 ? run.label : "used", TIMELINE.label - 4, 10), 0, base - room / 2 - 5, { size: 10, colour: theme.muted });
   write(ctx, `of ${most}`, 0, base - room / 2 + 7, { size: 10, colour: theme.muted });
 }
 

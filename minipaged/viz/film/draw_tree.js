@@ -1,27 +1,22 @@
 // The prefix tree: which cached block continues which. Full blocks are squares, partly filled tails are smaller.
 import { plate, write } from "./canvas.js";
 import { treePlaces } from "./layout.js";
-import { count } from "./words.js";
+import { count, who } from "./words.js";
 
 const MOST_NODES = 4000, LABEL_FROM = 17;
 
-// {nodes, places ...}: the tree of the state, or null when it is too large to draw.
-function treeOf(state) {
+// {nodes, places ...}: the tree of these blocks.
+function treeOf(state, blocks) {
   const children = new Map(), keys = new Set();
   const add = (parent, node) => {
     if (!children.has(parent)) children.set(parent, []);
     children.get(parent).push(node);
   };
-  let nodes = 0;
-  for (let block = 0; block < state.n; block++) {
-    const tail = state.tailTokens[block] > 0;
-    if (state.fullKey[block] >= 0) { keys.add(state.fullKey[block]); nodes++; } else if (tail) nodes++;
-    if (nodes > MOST_NODES) return null;
-  }
-  for (let block = 0; block < state.n; block++) {
+  for (const block of blocks) {
     const key = state.fullKey[block];
+    if (key >= 0) keys.add(key);
     if (key >= 0) add(state.fullParent[block], { block, key, tail: false });
-    else if (state.tailTokens[block] > 0) add(state.tailParent[block], { block, key: -1, tail: true });
+    else add(state.tailParent[block], { block, key: -1, tail: true });
   }
   const roots = [...children].filter(([parent]) => !keys.has(parent)).flatMap(([, below]) => below);
   const seen = new Set(); // two blocks can have one key: what follows is drawn once
@@ -30,29 +25,44 @@ function treeOf(state) {
     seen.add(key);
     return children.get(key) ?? [];
   };
-  return { ...treePlaces(roots, below), nodes };
+  return treePlaces(roots, below);
+}
+
+function cachedBlocks(state) {
+  const blocks = [];
+  for (let block = 0; block < state.n; block++) if (state.isCached(block)) blocks.push(block);
+  return blocks;
 }
 
 export function treeWords(state) {
-  const tree = treeOf(state);
-  if (!tree) return "The prefix tree is too large to draw here.";
-  if (!tree.nodes) return "Nothing is cached yet.";
-  return `Prefix tree: ${count(tree.nodes, "cached block")} in ${count(tree.rows, "branch", "branches")}, ${tree.deepest + 1} deep at most.`;
+  const blocks = cachedBlocks(state);
+  if (!blocks.length) return "Nothing is cached yet.";
+  if (blocks.length > MOST_NODES) return `${count(blocks.length, "cached block")}: too many for a picture.`;
+  const tree = treeOf(state, blocks);
+  return `Prefix tree: ${count(blocks.length, "cached block")} in ${count(tree.rows, "branch", "branches")}, ${tree.deepest + 1} deep at most.`;
 }
 
 export function drawTree(picture, view) {
-  const { ctx, width, height } = picture, { state, theme, tiles, followed, event } = view;
-  const tree = treeOf(state);
-  if (!tree || !tree.nodes) { write(ctx, treeWords(state), 0, 12, { size: 12, colour: theme.muted }); return; }
-  const columns = tree.deepest + 2;
-  const cell = Math.max(2, Math.min(26, Math.floor((height - 2) / Math.max(tree.rows, 1)), Math.floor(width / columns)));
-  const stride = Math.max(cell, Math.min(cell * 1.6, width / columns)), side = Math.max(2, cell - Math.max(1, cell * 0.22));
-  const x = (depth) => (depth + 1) * stride, middle = (row) => row * cell + cell / 2 + 1;
+  const { ctx, width, height } = picture, { state, run, theme, tiles, followed, selected, event } = view;
+  let blocks = cachedBlocks(state);
+  if (blocks.length > MOST_NODES) { // then only what the selected request holds
+    const table = state.tables.get(selected) ?? [];
+    write(ctx, treeWords(state) + (table.length ? ` This is the branch of ${who(run.names[selected])}.` : ""), 0, height - 10,
+      { size: 11, colour: theme.muted });
+    blocks = table.filter((block) => block >= 0 && state.isCached(block));
+  } else if (!blocks.length) write(ctx, treeWords(state), 0, 12, { size: 12, colour: theme.muted });
+  if (!blocks.length) return;
+  const tree = treeOf(state, blocks);
+  const columns = tree.deepest + 1;
+  const cell = Math.max(2, Math.min(26, Math.floor((height - 2) / Math.max(tree.rows, 1)), Math.floor((width - 34) / columns)));
+  const stride = Math.max(cell, Math.min(cell * 1.6, (width - 34) / columns)), side = Math.max(2, cell - Math.max(1, cell * 0.22));
+  const root = cell >= 12 ? 34 : 8;
+  const x = (depth) => root + depth * stride, middle = (row) => row * cell + cell / 2 + 1;
   write(ctx, cell >= 12 ? "root" : "", 0, middle(0), { size: 10, colour: theme.muted });
   ctx.strokeStyle = theme.muted;
   ctx.beginPath();
   for (const { parent, depth, row } of tree.places) {
-    const fromX = parent ? x(parent.depth) + side : Math.min(stride - 4, 26), fromY = parent ? middle(parent.row) : middle(0);
+    const fromX = parent ? x(parent.depth) + side : root - 8, fromY = parent ? middle(parent.row) : middle(0);
     const bend = x(depth) - Math.min(5, (stride - side) / 2 + 1);
     ctx.moveTo(fromX, fromY);
     ctx.lineTo(bend, fromY); ctx.lineTo(bend, middle(row)); ctx.lineTo(x(depth), middle(row));

@@ -2,23 +2,26 @@
 
 export const GUTTER = 38; // room for the number of the first block of each row
 
-// Squares for n blocks within a width and about a height: as large as fits, rows of 8, 16, 24 ... where it can be.
-export function gridFor(n, width, maxHeight, maxCell = 46) {
-  const room = width - GUTTER;
-  let cell = Math.max(2, Math.min(maxCell, Math.ceil(Math.sqrt((room * maxHeight) / n)) + 1));
-  for (; ; cell--) {
-    let columns = Math.max(1, Math.min(n, Math.floor(room / cell)));
-    if (columns >= 16 && columns < n) columns -= columns % 8;
+// Squares for n blocks within a width and a height: as large as fits; many blocks in rows of 8, 16, 24 ...
+export function gridFor(n, width, maxHeight, maxCell) {
+  const room = width - GUTTER, step = n > 24 ? 8 : 1;
+  let best = { cell: 0 };
+  for (let columns = Math.min(step, n); columns <= Math.max(step, Math.min(n, room / 2)); columns += step) {
     const rows = Math.ceil(n / columns);
-    if (cell <= 2 || rows * cell <= maxHeight) {
-      const gap = cell >= 14 ? 3 : cell >= 8 ? 2 : cell >= 4 ? 1 : 0;
-      return { columns, rows, cell, gap, side: cell - gap, height: rows * cell, width: columns * cell };
-    }
+    const cell = Math.floor(Math.min(maxCell, room / columns, maxHeight / rows));
+    if (cell >= best.cell) best = { cell, columns, rows };
   }
+  if (!best.cell) best = { cell: 2, columns: Math.floor(room / 2), rows: Math.ceil(n / Math.floor(room / 2)) }; // a huge pool
+  const { cell, columns, rows } = best, gap = cell >= 14 ? 3 : cell >= 8 ? 2 : cell >= 4 ? 1 : 0;
+  return { columns, rows, cell, gap, side: cell - gap, height: rows * cell, width: columns * cell };
 }
 
 export function placeOf(grid, block, top = 0) {
   return [GUTTER + (block % grid.columns) * grid.cell, top + Math.floor(block / grid.columns) * grid.cell];
+}
+
+export function blockAt(grid, x, y) {
+  return Math.floor(y / grid.cell) * grid.columns + Math.floor((x - GUTTER) / grid.cell);
 }
 
 // A row of equal cells for `count` things in a width: the first ones, a gap with "…", the last ones.

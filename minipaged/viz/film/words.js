@@ -67,7 +67,8 @@ const SENTENCES = {
 
 export function sentence(event, fault = null) {
   const text = SENTENCES[event.kind](event);
-  return text[0].toUpperCase() + text.slice(1) + "." + (fault ? ` This can't follow: ${fault}.` : "");
+  const isName = event.request && text.startsWith(event.request); // an id is written as it is
+  return (isName ? text : text[0].toUpperCase() + text.slice(1)) + "." + (fault ? ` This can't follow: ${fault}.` : "");
 }
 
 // ---- text for those who do not see the pictures ----

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from minipaged.museum import (
     allocator,
+    attention,
     cache,
     copy_on_write,
     formulas,
     keys,
     lookup,
     preemption,
+    sampling,
     scheduling,
     steps,
     swap,
@@ -31,7 +33,7 @@ __all__ = ["JUDGES", "PIECES", "THEMES", "Change", "Exhibit", "Fault", "Kills", 
 
 THEMES = {"allocator": allocator, "tables": tables, "copy_on_write": copy_on_write, "keys": keys, "cache": cache,
           "lookup": lookup, "scheduling": scheduling, "steps": steps, "preemption": preemption, "swap": swap,
-          "formulas": formulas}
+          "formulas": formulas, "attention": attention, "sampling": sampling}
 PIECES: tuple[Piece, ...] = tuple(piece for theme in THEMES.values() for piece in theme.PIECES)
 
 

@@ -165,7 +165,7 @@ PIECES = (
           (counts_each_entry_of_the_table,), fork_with_a_window, "invariants",
           "tests/core/test_fork.py::test_A1_a_block_that_stands_twice_in_a_table_has_one_holder_more_after_a_fork"),
     Piece("freed-head-first", "A request's blocks are freed from its first to its last",
-          "vllm-project/vllm, tests/v1/core/test_prefix_caching.py: eviction order", CHAPTER,
+          "llm-d/llm-d-inference-sim#704", CHAPTER,
           "The start of a prompt, which others are most likely to share, is evicted before its end. A prompt that "
           "could have been found in part is not found at all.",
           "Blocks of one request go back tail first, so that its start is evicted last.",

@@ -64,7 +64,7 @@ def a_fork_counts_nobody(right, self, block):
 
 PIECES = (
     Piece("no-copy-on-write", "Nobody copies: both write into the shared block",
-          "source text, section 6: `allocator` is never set, so no copy is made", CHAPTER,
+          "Avarok-Cybersecurity/atlas#1193, and source text, section 6", CHAPTER,
           "Two requests with one beginning go on differently, and each reads what the other one wrote.",
           "Whoever writes into a block with more than one holder copies it first.",
           (writes_into_the_shared_block,), second_request_writes_first, "contents",

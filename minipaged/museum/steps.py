@@ -83,7 +83,7 @@ def two_of_different_lengths(stage: Stage) -> None:
 
 PIECES = (
     Piece("every-chunk-is-sampled", "A token is drawn after every chunk of a prompt",
-          "paper: Agrawal et al., Sarathi-Serve, OSDI 2024, section 4", "10_chunked_prefill",
+          "tenstorrent/tt-xla#5830", "10_chunked_prefill",
           "An answer begins in the middle of the question.",
           "A step samples for a request only when its last token was computed.",
           (every_chunk_is_sampled,), prompt_in_three_chunks, "tokens",

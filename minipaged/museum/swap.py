@@ -100,7 +100,7 @@ def swapped_with_a_partial_block(stage: Stage) -> None:
 
 PIECES = (
     Piece("swapped-never-returns", "A swapped request is never brought back",
-          "source text, section 8: swapped requests are never brought back", CHAPTER,
+          "vllm-project/vllm#546, and source text, section 8", CHAPTER,
           "The request waits on the host for ever, though the device is empty.",
           "Swapped requests come back first, as soon as their blocks fit.",
           (never_brought_back,), two_in_four_blocks, "progress",
@@ -122,7 +122,7 @@ PIECES = (
           "A device block that is written or handed out has no copy on the host any more.",
           (still_thinks_it_is_there,), two_in_four_blocks, "contents",
           SWAP + "test_a_twin_is_forgotten_when_its_device_block_is_written"),
-    Piece("host-leak", "Host blocks are never freed", "vllm-project/vllm#546", CHAPTER,
+    Piece("host-leak", "Host blocks are never freed", "sgl-project/sglang#9874", CHAPTER,
           "With every swapped request fewer host blocks are left; in the end nothing can be swapped.",
           "A host block is free when the last request that was saved in it has come back or ended.",
           (host_blocks_are_kept,), aborted_on_the_host, "invariants",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from minipaged.core.events import EventLog
+from minipaged.core.events import NO_LOG, EventLog
 from minipaged.errors import BlockError, OutOfBlocks, whole_number
 
 FREE_ORDERS = ("unhashed_first", "append")
@@ -35,7 +35,7 @@ class BlockAllocator:
         self.free_order = free_order
         self.ref_count = [0] * num_blocks
         self.free_count = num_blocks  # blocks in the free queue
-        self._events = events
+        self._events = NO_LOG if events is None else events
         # Node num_blocks is the sentinel: its next is the front of the queue, its previous the back.
         self._next = [*range(1, num_blocks + 1), 0]
         self._previous = [num_blocks, *range(num_blocks)]
@@ -65,15 +65,17 @@ class BlockAllocator:
         if count > self.free_count:
             raise OutOfBlocks(f"{count} block(s) of {self.block_size} tokens are needed, {self.free_count} of "
                               f"{self.num_blocks} are free; free some, or make a pool with more blocks")
-        blocks = []
-        for position in range(count):
-            block = self._next[self.num_blocks]
-            self._unlink(block)
-            self.ref_count[block] = 1
+        blocks, block = [], self._next[self.num_blocks]
+        for _ in range(count):
             blocks.append(block)
-            if self._events is not None:
+            self.ref_count[block] = 1
+            block = self._next[block]
+        self._next[self.num_blocks], self._previous[block] = block, self.num_blocks  # cut them off as one
+        self.free_count -= count
+        if self._events.recording:
+            for position, block in enumerate(blocks, index or 0):
                 self._events.emit("allocate", block=block, request=request_id,
-                                  index=None if index is None else index + position, ref_count=1)
+                                  index=None if index is None else position, ref_count=1)
         return blocks
 
     def increment_ref(self, block: int) -> None:
@@ -111,20 +113,21 @@ class BlockAllocator:
         for block in blocks:
             self.ref_count[block] -= 1
             if self.ref_count[block]:
-                if self._events is not None:
-                    self._events.emit("release", block=block, request=request_id, ref_count=self.ref_count[block])
+                self._events.emit("release", block=block, request=request_id, ref_count=self.ref_count[block])
             elif self.free_order == "append" or (keep is not None and keep[block]):
                 to_back.append(block)
             else:
                 to_front.append(block)
+        to_back.reverse()
         for block in to_front:  # each before the last one: the tail ends up at the very front
             self._link(block, self.num_blocks, self._next[self.num_blocks])
-        for block in reversed(to_back):
+        for block in to_back:
             self._link(block, self._previous[self.num_blocks], self.num_blocks)
-        if self._events is not None:
-            for block, end in [(b, "front") for b in to_front] + [(b, "back") for b in reversed(to_back)]:
-                self._events.emit("free", block=block, request=request_id, end=end,
-                                  cached=bool(keep is not None and keep[block]))
+        if self._events.recording:
+            for end, freed in (("front", to_front), ("back", to_back)):
+                for block in freed:
+                    self._events.emit("free", block=block, request=request_id, end=end,
+                                      cached=bool(keep is not None and keep[block]))
 
     def _link(self, block: int, before: int, after: int) -> None:
         self._previous[block], self._next[block] = before, after

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from minipaged.core.block_hash import encode
-from minipaged.core.events import EventLog
+from minipaged.core.events import NO_LOG, EventLog
 from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.plan import StepPlan
 from minipaged.core.request import FinishReason, Request, RequestStatus
@@ -20,8 +20,11 @@ class BaseScheduler:
     `running` is in order of admission; `waiting` holds all others, with and without memory, next one first.
     """
 
-    def __init__(self, kv: KVCacheManager, *, policy: str, max_num_seqs: int, max_num_batched_tokens: int,
-                 max_model_len: int | None, eos_token_ids: Iterable[int], events: EventLog | None) -> None:
+    scheduling_policy: str  # the name of its rule, for the log
+
+    def __init__(self, kv: KVCacheManager, *, max_num_seqs: int = 64, max_num_batched_tokens: int = 2048,
+                 max_model_len: int | None = None, eos_token_ids: Iterable[int] = (),
+                 events: EventLog | None = None) -> None:
         self.kv = kv
         self.max_num_seqs = whole_number("max_num_seqs", max_num_seqs, 1)
         self.max_num_batched_tokens = whole_number("max_num_batched_tokens", max_num_batched_tokens, 1)
@@ -32,12 +35,11 @@ class BaseScheduler:
         self.requests: dict[str, Request] = {}  # all that are not finished
         self.idle_rows: list[Request] = []  # finished, memory not free yet (static batching only)
         self.step_index = -1
-        self._events = events
+        self._events = NO_LOG if events is None else events
         self._plan: StepPlan | None = None  # scheduled, not yet committed
         self._num_added = 0
-        if events is not None:
-            events.emit("scheduler", policy=policy, max_num_seqs=self.max_num_seqs,
-                        max_num_batched_tokens=self.max_num_batched_tokens)
+        self._events.emit("scheduler", policy=self.scheduling_policy, max_num_seqs=self.max_num_seqs,
+                          max_num_batched_tokens=self.max_num_batched_tokens)
 
     @property
     def has_unfinished(self) -> bool:
@@ -67,9 +69,8 @@ class BaseScheduler:
         self._check_prompt(request)
         self._register(request)
         self._enqueue(request)
-        if self._events is not None:
-            self._events.emit("add", request=name, num_tokens=prompt, max_num_tokens=request.max_num_tokens,
-                              priority=request.priority)
+        self._events.emit("add", request=name, num_tokens=prompt, max_num_tokens=request.max_num_tokens,
+                          priority=request.priority)
 
     def _check_prompt(self, request: Request) -> None:
         """More reasons to refuse a request."""
@@ -100,10 +101,8 @@ class BaseScheduler:
         request = self.requests.get(request_id)
         if request is None:
             return False
-        if request.status is RUNNING:
-            self.running.remove(request)
-        else:
-            self.waiting.remove(request)
+        queue = self.running if request.status is RUNNING else self.waiting
+        queue.remove(request)
         self._end(request, reason)
         return True
 
@@ -113,9 +112,7 @@ class BaseScheduler:
         del self.requests[request.request_id]
         request.status = RequestStatus.FINISHED
         request.finish_reason = reason
-        if self._events is not None:
-            self._events.emit("finish", request=request.request_id, reason=reason.value,
-                              num_tokens=request.num_tokens)
+        self._events.emit("finish", request=request.request_id, reason=reason.value, num_tokens=request.num_tokens)
 
     def _free(self, request: Request) -> None:
         self.kv.free(request)
@@ -143,8 +140,7 @@ class BaseScheduler:
         """Plan the next step. It must be committed or cancelled before the next one is planned."""
         self._between_steps("schedule")
         self.step_index += 1
-        if self._events is not None:
-            self._events.step = self.step_index
+        self._events.step = self.step_index
         plan = self._plan = StepPlan(self.step_index, self.kv.block_size)
         try:
             self._plan_step(plan)
@@ -153,7 +149,7 @@ class BaseScheduler:
             self.cancel(plan)
             raise
         self.kv.moves.hand_over(plan)
-        if self._events is not None:
+        if self._events.recording:
             self._events.emit("step", scheduled={item.request_id: [item.start, len(item.token_ids)]
                                                  for item in plan.scheduled},
                               free_blocks=self.kv.free_count, waiting=len(self.waiting), running=len(self.running))
@@ -187,7 +183,7 @@ class BaseScheduler:
                     if reason is not None:
                         finished.append((request, reason))
         self.kv.commit(computed)
-        if self._events is not None:
+        if self._events.recording:
             self._events.emit("commit", tokens={item.request_id: sampled[item.request_id]
                                                 for item in plan.scheduled if item.sample})
         for request, reason in finished:
@@ -209,11 +205,7 @@ class BaseScheduler:
         self._expect(plan)
         self._plan = None
         self.kv.cancel(plan)
-        for request in self.running:
-            self.kv.rewind(request)
-        returned = self._return_to_queue(plan)
-        if self._events is not None:
-            self._events.emit("cancel", returned=returned)
+        self._events.emit("cancel", returned=self._return_to_queue(plan))
 
     def _return_to_queue(self, plan: StepPlan) -> list[str]:
         raise NotImplementedError

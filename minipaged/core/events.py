@@ -72,6 +72,8 @@ class Event:
 class EventLog:
     """A list of events in order. Iterate it, index it, `select` from it, save it as JSON."""
 
+    recording = True  # false: what is only needed for a report need not be computed
+
     def __init__(self) -> None:
         self._events: list[Event] = []
         self.step = -1  # set by the scheduler
@@ -131,6 +133,16 @@ class EventLog:
         return log
 
 
+class NoLog(EventLog):
+    """What the engine reports to when no log is attached: it keeps nothing."""
+
+    recording = False
+
+    def emit(self, kind: str, **data: object) -> None:
+        pass
+
+
+NO_LOG = NoLog()
 _MISSING = object()
 
 

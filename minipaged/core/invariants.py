@@ -6,11 +6,12 @@ place that is allowed to, so that no picture and no test has to.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from minipaged.core.block_hash import root_key
 from minipaged.core.kv_manager import KVCacheManager
-from minipaged.core.request import RequestStatus
+from minipaged.core.prefix_tree import Node
+from minipaged.core.request import Request, RequestStatus
 
 
 class InvariantError(AssertionError):
@@ -25,40 +26,38 @@ def check_invariants(scheduler) -> None:
     kv = scheduler if isinstance(scheduler, KVCacheManager) else scheduler.kv
     faults = [*_memory(kv), *_host(kv), *_cache(kv)]
     if kv is not scheduler:
-        faults += _queues(scheduler)
-        faults += _contents(scheduler)
+        faults += [*_queues(scheduler), *_contents(scheduler)]
     if faults:
         raise InvariantError(f"{len(faults)} broken rule(s):\n" + "\n".join(f"- {fault}" for fault in faults))
 
 
 def _memory(kv: KVCacheManager) -> Iterator[str]:
-    allocator = kv.allocator
+    ref_count, queue = kv.allocator.ref_count, kv.allocator.free_blocks()
     holders = Counter(block for table in kv.tables().values() for block in set(table.blocks))
-    queue = allocator.free_blocks()
     for block in range(kv.num_blocks):
-        if allocator.ref_count[block] != holders[block]:
+        if ref_count[block] != holders[block]:
             names = [name for name, table in kv.tables().items() if block in table.blocks]
-            yield (f"reference count: block {block} has count {allocator.ref_count[block]}; {holders[block]} "
-                   f"table(s) hold it: {names}")
+            yield (f"reference count: block {block} has count {ref_count[block]}; {holders[block]} table(s) "
+                   f"hold it: {names}")
     if len(queue) != len(set(queue)):
         yield f"free queue: a block is in it twice: {queue}"
-    if len(queue) != allocator.free_count:
-        yield f"free queue: it has {len(queue)} blocks, free_count says {allocator.free_count}"
-    for block in set(range(kv.num_blocks)) - holders.keys() - set(queue):
-        yield f"leak: no table holds block {block} and it is not in the free queue"
-    for block in sorted(holders.keys() & set(queue)):
-        yield f"free queue: block {block} is in it, though a table holds it"
+    if len(queue) != kv.free_count:
+        yield f"free queue: it has {len(queue)} blocks, free_count says {kv.free_count}"
+    for block in range(kv.num_blocks):
+        if block not in holders and block not in queue:
+            yield f"leak: no table holds block {block} and it is not in the free queue"
+        if block in holders and block in queue:
+            yield f"free queue: block {block} is in it, though a table holds it"
 
 
 def _host(kv: KVCacheManager) -> Iterator[str]:
     host = kv.host
-    holders = Counter(block for sequence in kv._sequences.values() for block in set(sequence.host_blocks))
-    for block in range(host.allocator.num_blocks if host.allocator else 0):
-        if host.allocator.ref_count[block] != holders[block]:
-            yield (f"host count: host block {block} has count {host.allocator.ref_count[block]}; {holders[block]} "
-                   "swapped request(s) hold it")
-    if {host_block: block for block, host_block in host._host_of.items()} != host._device_of:
-        yield f"twins: the two directions differ: {host._host_of} and {host._device_of}"
+    holders = Counter(block for blocks in host.tables.values() for block in set(blocks))
+    for block, count in enumerate(host.allocator.ref_count if host.allocator else ()):
+        if count != holders[block]:
+            yield (f"host count: host block {block} has count {count}; {holders[block]} swapped request(s) hold it")
+    if {host_block: block for block, host_block in host.twins.items()} != host._device_of:
+        yield f"twins: the two directions differ: {host.twins} and {host._device_of}"
     for host_block in host._device_of:
         if not holders[host_block]:
             yield f"twins: host block {host_block} has a twin, though nobody holds it"
@@ -66,35 +65,37 @@ def _host(kv: KVCacheManager) -> Iterator[str]:
 
 def _cache(kv: KVCacheManager) -> Iterator[str]:
     cache, size = kv.prefix_cache, kv.block_size
-    for block in range(kv.num_blocks):
-        node, tail = cache.node_of[block], cache._tail_of[block]
+    for block, (node, tail) in enumerate(zip(cache.node_of, cache._tail_of)):
         most = size if node is not None else len(tail.tokens) if tail is not None else 0
         if cache.covered[block] != most:
             yield f"keys: block {block} says {cache.covered[block]} tokens are covered; its keys cover {most}"
         if node is not None and (block not in node.blocks or node not in cache._nodes.get(node.key, ())):
             yield f"keys: block {block} has a key that does not lead back to it"
-        if tail is not None:
-            if tail.parent.tails.get(tail.tokens[0], {}).get(block) is not tail:
-                yield f"keys: block {block} has a tail that does not lead back to it"
-            if len(tail.tokens) >= size:
-                yield f"keys: block {block} has a tail of {len(tail.tokens)} tokens"
-    children: Counter = Counter()
-    for nodes in cache._nodes.values():
-        for node in nodes:
-            children[id(node.parent)] += 1
-            for block in node.blocks:
-                if cache.node_of[block] is not node:
-                    yield f"keys: contents {list(node.tokens)} name block {block}, which has other contents"
-    known = [*cache._roots.values(), *(node for nodes in cache._nodes.values() for node in nodes)]
-    for node in known:
-        if not (node.blocks or node.tails or node.num_children) or not all(node.tails.values()):
-            yield f"keys: contents {list(node.tokens)} are kept, though no block holds them"
-        if node.num_children != children[id(node)]:
-            yield (f"keys: contents {list(node.tokens)} count {node.num_children} children; there are "
-                   f"{children[id(node)]}")
-        for block, tail in ((block, tail) for tails in node.tails.values() for block, tail in tails.items()):
-            if cache._tail_of[block] is not tail or tail.parent is not node:
+        if tail is not None and cache._tails.get((tail.parent, tail.tokens[0]), {}).get(block) is not tail:
+            yield f"keys: block {block} has a tail that does not lead back to it"
+        if tail is not None and len(tail.tokens) >= size:
+            yield f"keys: block {block} has a tail of {len(tail.tokens)} tokens"
+    for (parent, _), same_start in cache._tails.items():
+        if not same_start:
+            yield f"keys: a place for tails after {_tokens(parent)} has none"
+        for block, tail in same_start.items():
+            if cache._tail_of[block] is not tail or tail.parent is not parent:
                 yield f"keys: a tail of {len(tail.tokens)} tokens names block {block}, which does not have it"
+    nodes = [node for same_key in cache._nodes.values() for node in same_key]
+    children = Counter(id(child.parent) for child in [*nodes, *cache._tail_of] if child is not None)
+    for node in [*cache._roots.values(), *nodes]:
+        contents = f"keys: contents {_tokens(node)}"
+        for block in node.blocks:
+            if cache.node_of[block] is not node:
+                yield f"{contents} name block {block}, which has other contents"
+        if not (node.blocks or node.num_children):
+            yield f"{contents} are kept, though no block holds them"
+        if node.num_children != children[id(node)]:
+            yield f"{contents} count {node.num_children} children; there are {children[id(node)]}"
+
+
+def _tokens(node: Node) -> list[int]:
+    return list(memoryview(node.tokens).cast("q"))
 
 
 def _queues(scheduler) -> Iterator[str]:
@@ -114,32 +115,35 @@ def _queues(scheduler) -> Iterator[str]:
 
 
 def _contents(scheduler) -> Iterator[str]:
-    kv, size = scheduler.kv, scheduler.kv.block_size
-    idle = {request.request_id for request in scheduler.idle_rows}
-    for name, sequence in kv._sequences.items():
-        if name in idle:
-            continue
-        request = scheduler.requests.get(name)
-        if request is None or request.status is RequestStatus.WAITING:
+    kv, tables = scheduler.kv, scheduler.kv.tables()
+    for name in tables.keys() - {request.request_id for request in scheduler.idle_rows}:
+        if name not in scheduler.requests or scheduler.requests[name].status is RequestStatus.WAITING:
             yield f"leak: request {name} holds blocks, though it is not live or waits without memory"
+    for name, request in scheduler.requests.items():
+        computed = request.num_computed_tokens
+        if request.status is RequestStatus.WAITING:
+            if computed:
+                yield f"table: request {name} waits with {computed} tokens computed"
             continue
-        computed, blocks = request.num_computed_tokens, sequence.table.blocks
-        held = sequence.host_blocks if request.status is RequestStatus.SWAPPED else blocks
-        if len(held) < -(-computed // size):
-            yield f"table: request {name} has {computed} tokens computed in only {len(held)} block(s) of {size}"
+        if name not in tables:
+            yield f"table: request {name} is {request.status.value} and holds no blocks"
+            continue
         if computed >= request.num_tokens:
             yield f"progress: request {name} has {computed} of {request.num_tokens} tokens computed; nothing is left"
-        for index, node in enumerate(sequence.chain):
-            tokens = request.packed_tokens()[index * size:(index + 1) * size]
-            parent = sequence.chain[index - 1] if index else kv.prefix_cache._roots.get(root_key(sequence.salt))
-            if node.tokens != tokens or node.parent is not parent or blocks[index] not in node.blocks:
-                yield f"contents: logical block {index} of request {name} is published as something else"
-        if kv.enable_prefix_caching and request.status is not RequestStatus.SWAPPED:
-            if len(sequence.chain) != computed // size:
-                yield (f"contents: request {name} has {computed // size} full block(s) computed, "
-                       f"{len(sequence.chain)} published")
-    for request in scheduler.requests.values():
-        if request.status is not RequestStatus.WAITING and request.request_id not in kv._sequences:
-            yield f"table: request {request.request_id} is {request.status.value} and holds no blocks"
-        if request.status is RequestStatus.WAITING and request.num_computed_tokens:
-            yield f"table: request {request.request_id} waits with {request.num_computed_tokens} tokens computed"
+        swapped = request.status is RequestStatus.SWAPPED
+        held = kv.host.tables[name] if swapped else tables[name].blocks
+        if len(held) * kv.block_size < computed:
+            yield (f"table: request {name} has {computed} tokens computed in only {len(held)} block(s) of "
+                   f"{kv.block_size}")
+        if kv.enable_prefix_caching and not swapped:
+            yield from _published(kv, request, held)
+
+
+def _published(kv: KVCacheManager, request: Request, blocks: Sequence[int]) -> Iterator[str]:
+    """Is every full block of a request known by what it holds?"""
+    size, parent = kv.block_size, kv.prefix_cache._roots.get(root_key(request.cache_salt))
+    for index, block in enumerate(blocks[:request.num_computed_tokens // size]):
+        node, tokens = kv.prefix_cache.node_of[block], request.token_ids[index * size:(index + 1) * size]
+        if node is None or block not in node.blocks or node.parent is not parent or _tokens(node) != tokens:
+            yield f"contents: logical block {index} of request {request.request_id} is not published as what it holds"
+        parent = node

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from minipaged.core.block_table import BlockTable
-from minipaged.core.kv_memory import PagedMemory, Sequence
+from minipaged.core.kv_memory import PagedMemory
 from minipaged.core.plan import StepPlan
 from minipaged.core.prefix_tree import NO_MATCH, Match
 from minipaged.core.request import Request
-from minipaged.errors import RequestError
 
 
 class KVCacheManager(PagedMemory):
@@ -31,8 +30,10 @@ class KVCacheManager(PagedMemory):
 
         A free block that is hit leaves the free queue, and a shared tail is copied: both count.
         """
-        held = sum(self.allocator.ref_count[block] > 0 for block in match.blocks)
-        return self._blocks_for(request.num_tokens) - held
+        return self._blocks_for(request.num_tokens) - self._num_held(match.blocks)
+
+    def _num_held(self, blocks: Iterable[int | None]) -> int:
+        return sum(block is not None and self.allocator.ref_count[block] > 0 for block in blocks)
 
     def admit(self, request: Request, match: Match, num_tokens: int,
               reserve: int = 0) -> tuple[int, ...] | None:
@@ -41,33 +42,22 @@ class KVCacheManager(PagedMemory):
         Refused (None) unless all of its tokens would fit and leave `reserve` blocks free, though only the
         blocks of this chunk are taken: a prompt that starts can also be finished, if nobody else grows.
         """
-        if request.request_id in self._sequences:
-            raise RequestError(f"request {request.request_id} already holds blocks")
         if self.blocks_needed(request, match) + reserve > self.free_count:
             return None
-        sequence = Sequence(self.block_size, request.cache_salt)
-        self._sequences[request.request_id] = sequence
-        hits = match.blocks if match.tail is None else [*match.blocks, match.tail]
-        for index, block in enumerate(hits):
-            self.allocator.touch(block)
-            self._report_share(block, request.request_id, index, match.num_tokens)
-        sequence.table.extend(hits)
-        sequence.chain.extend(match.nodes)
+        self._share(request.request_id, match.all_blocks, match.num_tokens, self.allocator.touch)
         return self.grow(request, match.num_tokens, match.num_tokens + num_tokens)
 
     # ---- swapping ----
 
     def swap_out(self, request: Request) -> bool:
         """Save a request's computed blocks on the host and drop them here. False: no room on the host."""
-        sequence = self._sequence(request.request_id)
-        blocks = sequence.table.blocks[:self._blocks_for(request.num_computed_tokens)]
-        if not self.host.can_save(blocks):
+        name, table = request.request_id, self.table(request.request_id)
+        computed = table.blocks[:self._blocks_for(request.num_computed_tokens)]
+        if not self.host.can_save(computed):
             return False
-        sequence.host_blocks, copied = self.host.save(blocks, request.request_id)
-        self.moves.swap_outs += copied
-        self.allocator.free_many(sequence.table.blocks, self.prefix_cache.covered, request.request_id)
-        sequence.table = BlockTable(self.block_size)
-        sequence.chain = []
+        self.moves.swap_outs += self.host.save(name, computed)
+        self.allocator.free_many(table.blocks, self.prefix_cache.covered, name)
+        self._tables[name] = BlockTable(self.block_size)
         return True
 
     def swap_in(self, request: Request, num_tokens: int, reserve: int = 0) -> tuple[int, ...] | None:
@@ -75,27 +65,25 @@ class KVCacheManager(PagedMemory):
 
         A block whose old place still has its contents is taken back as it is; the others are restored.
         """
-        sequence = self._sequence(request.request_id)
-        computed, size = request.num_computed_tokens, self.block_size
-        found = [self.host.device_of(host_block) for host_block in sequence.host_blocks]
-        held = sum(block is not None and self.allocator.ref_count[block] > 0
-                   for block in found[:computed // size])  # a shared tail is copied: it saves nothing
+        name, table, computed = request.request_id, self.table(request.request_id), request.num_computed_tokens
+        found = [self.host.device_of(host_block) for host_block in self.host.tables[name]]
+        full = computed // self.block_size
+        held = self._num_held(found[:full])  # a shared tail is copied: it saves nothing
         if self._blocks_for(request.num_tokens) - held + reserve > self.free_count:
             return None
         for block in found:
             if block is not None:
                 self.allocator.touch(block)
-        for index, (host_block, block) in enumerate(zip(sequence.host_blocks, found)):
+        for index, (host_block, block) in enumerate(zip(self.host.tables[name], found)):
             if block is None:
-                block = self._allocate(1, request.request_id, index)[0]
+                block = self._allocate(1, name, index)[0]
                 self.moves.swap_ins.append((host_block, block))
                 self.host.restored(host_block, block)
-            if self._events is not None:
-                self._events.emit("swap_in", block=block, host_block=host_block, request=request.request_id,
-                                  index=index, copied=found[index] is None)
-            sequence.table.append(block)
-        self.host.free_after_step(sequence.host_blocks)
-        sequence.host_blocks = ()
+            self._events.emit("swap_in", block=block, host_block=host_block, request=name, index=index,
+                              copied=found[index] is None)
+            table.append(block)
+        self.host.free_after_step(name)
+        self._publish(request, 0, full)
         return self.grow(request, computed, computed + num_tokens)
 
     # ---- the step ----
@@ -106,11 +94,7 @@ class KVCacheManager(PagedMemory):
         False when some of its blocks would only have been filled by this plan: then nothing can be saved.
         """
         blocks = self.blocks_of(request.request_id)
-        for block in blocks:
-            if block in self.moves.unwritten:
-                self.moves.unwritten.discard(block)
-                self.prefix_cache.withdraw(block, keep=self.block_size - 1, reason="cancel")
-        self.rewind(request)
+        self._withdraw_unwritten(block for block in blocks if block in self.moves.unwritten)
         return not self.moves.drop_into(blocks)
 
     def feeds_copy(self, request: Request) -> bool:
@@ -118,42 +102,30 @@ class KVCacheManager(PagedMemory):
         step restores swapped blocks, perhaps into a block that was freed, before it copies."""
         return self.moves.copies_from(self.blocks_of(request.request_id))
 
-    def rewind(self, request: Request) -> None:
-        """Forget which full blocks beyond the computed tokens were about to be published."""
-        del self._sequence(request.request_id).chain[request.num_computed_tokens // self.block_size:]
-
     def commit(self, requests: Iterable[Request]) -> None:
         """The plan ran: what it published is written, host blocks that came back are free, and the partly
         filled last blocks of the requests that were computed can be found from now on."""
         self.moves.unwritten.clear()
         self.host.end_step()
-        if not self.prefix_cache.share_partial_blocks:
-            return
-        size, cache, sequences = self.block_size, self.prefix_cache, self._sequences
-        for request in requests:
-            computed = request.num_computed_tokens
-            length = computed % size
-            if length:
-                sequence = sequences[request.request_id]
-                parent = sequence.chain[-1] if sequence.chain else cache.root(sequence.salt)
-                cache.publish_tail(parent, request.token_ids, computed - length, length,
-                                   sequence.table.blocks[computed // size])
+        if self.prefix_cache.share_partial_blocks:
+            for request in requests:
+                self.prefix_cache.publish_tail(request, self._tables[request.request_id].blocks)
 
     def cancel(self, plan: StepPlan) -> None:
         """The plan did not run: withdraw all that it published and what its swaps would have made true."""
-        for block in sorted(self.moves.unwritten):
-            self.prefix_cache.withdraw(block, keep=self.block_size - 1, reason="cancel")
-        for _, block in plan.swap_ins:
-            self.host.forget_device(block)
-        self.moves.unwritten.clear()
+        self._withdraw_unwritten(sorted(self.moves.unwritten))
+        self.host.forget_device(block for _, block in plan.swap_ins)
         self.host.end_step()
+
+    def _withdraw_unwritten(self, blocks: Iterable[int]) -> None:
+        for block in blocks:
+            self.moves.unwritten.discard(block)
+            self.prefix_cache.withdraw(block, keep=self.block_size - 1, reason="cancel")
 
     def reset_prefix_cache(self) -> bool:
         """Forget all cached prefixes, as after a change of weights. Refused (False) while requests hold
         blocks: these would go on to publish what the old weights computed. Finish or abort them first."""
-        if self._sequences:
+        if self._tables:
             return False
-        count = self.prefix_cache.reset()
-        if self._events is not None:
-            self._events.emit("reset", num_keys=count)
+        self._events.emit("reset", num_keys=self.prefix_cache.reset())
         return True

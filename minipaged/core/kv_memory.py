@@ -6,28 +6,17 @@ plan of the step, and an executor does them.
 """
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from minipaged.core.allocator import BlockAllocator
 from minipaged.core.block_hash import HashFn, sha256_key
 from minipaged.core.block_table import BlockTable
-from minipaged.core.events import EventLog
+from minipaged.core.events import NO_LOG, EventLog
 from minipaged.core.host_pool import HostPool
 from minipaged.core.prefix_cache import PrefixCache
-from minipaged.core.prefix_tree import Node
 from minipaged.core.request import Request
 from minipaged.core.step_moves import StepMoves
 from minipaged.errors import RequestError, whole_number
-
-
-class Sequence:
-    """What one request holds: its table, the contents of its full blocks, its copies in the host pool."""
-
-    __slots__ = ("table", "chain", "salt", "host_blocks")
-
-    def __init__(self, block_size: int, salt: object) -> None:
-        self.table = BlockTable(block_size)
-        self.chain: list[Node] = []  # chain[i]: the node under which full block i is published
-        self.salt = salt
-        self.host_blocks: tuple[int, ...] = ()
 
 
 class PagedMemory:
@@ -52,12 +41,11 @@ class PagedMemory:
         self.allocator = allocator
         self.prefix_cache = prefix_cache
         self.host = HostPool(num_cpu_blocks, block_size, events)
-        self._sequences: dict[str, Sequence] = {}
-        self._events = events
         self.moves = StepMoves()
-        if events is not None:
-            events.emit("pool", num_blocks=num_blocks, block_size=block_size, num_cpu_blocks=num_cpu_blocks,
-                        free_order=self.allocator.free_order)
+        self._tables: dict[str, BlockTable] = {}
+        self._events = NO_LOG if events is None else events
+        self._events.emit("pool", num_blocks=num_blocks, block_size=block_size, num_cpu_blocks=num_cpu_blocks,
+                          free_order=self.allocator.free_order)
 
     @property
     def free_count(self) -> int:
@@ -65,47 +53,44 @@ class PagedMemory:
 
     def table(self, request_id: str) -> BlockTable:
         """The block table of a request that holds blocks. Raises RequestError for one that holds none."""
-        return self._sequence(request_id).table
+        if request_id not in self._tables:
+            raise RequestError(f"request {request_id!r} holds no blocks")
+        return self._tables[request_id]
 
     def blocks_of(self, request_id: str) -> tuple[int, ...]:
         """The physical blocks of a request, in logical order."""
-        return self._sequences[request_id].table.blocks
+        return self._tables[request_id].blocks
 
     def tables(self) -> dict[str, BlockTable]:
-        """request id -> block table, in order of admission."""
-        return {name: sequence.table for name, sequence in self._sequences.items()}
+        """request id -> block table, in order of admission; that of a swapped request is empty."""
+        return dict(self._tables)
 
     def grow(self, request: Request, start: int, end: int) -> tuple[int, ...] | None:
         """Make room for writing positions start .. end - 1: new blocks, and copies of shared ones.
 
         Returns the request's blocks, or None when there are too few free ones.
         """
-        sequence = self._sequences[request.request_id]
-        size, table = self.block_size, sequence.table
+        size, table = self.block_size, self._tables[request.request_id]
         ref_count, covered = self.allocator.ref_count, self.prefix_cache.covered
+        if end == start + 1 and start % size and end % size and not self.host.twins:
+            block = table.blocks[start // size]  # the usual decode step: one more token in a block of its own
+            if ref_count[block] == 1 and covered[block] <= start % size:
+                return table.blocks
         first, last = start // size, -(-end // size)
-        blocks = table.blocks
-        if last - first == 1 and last <= len(blocks) and end % size and not self.host.has_twins:
-            block = blocks[first]  # the usual decode step: one more token in a block of its own
-            if ref_count[block] == 1 and covered[block] <= start - first * size:
-                return blocks
-        written = blocks[first:last]  # blocks that exist and will be written
-        missing = last - first - len(written)
-        shared = [index for index, block in enumerate(written, first) if ref_count[block] > 1]
-        if missing + len(shared) > 0:
-            if missing + len(shared) > self.allocator.free_count:
-                return None
-            for index in shared:
-                self._copy_on_write(request.request_id, table, index)
-            if missing > 0:
-                table.extend(self._allocate(missing, request.request_id, table.num_blocks))
-            written = table.blocks[first:last]
+        missing = max(0, last - table.num_blocks)
+        shared = [index for index in range(first, last - missing) if ref_count[table.blocks[index]] > 1]
+        if missing + len(shared) > self.allocator.free_count:
+            return None
+        for index in shared:
+            self._copy_on_write(request.request_id, table, index)
+        if missing:
+            table.extend(self._allocate(missing, request.request_id, table.num_blocks))
+        written = table.blocks[first:last]
         for index, block in enumerate(written, first):
             if covered[block] > max(start - index * size, 0):
                 self.prefix_cache.withdraw(block, max(start - index * size, 0), "overwrite")
-            self.host.forget_device(block)
-        if self.enable_prefix_caching and end // size > len(sequence.chain):
-            self._publish(request, sequence, end // size)
+        self.host.forget_device(written)
+        self._publish(request, first, end // size)
         return table.blocks
 
     def reserve(self, request: Request, num_blocks: int) -> None:
@@ -118,54 +103,43 @@ class PagedMemory:
         for block in blocks:
             if self.prefix_cache.covered[block]:
                 self.prefix_cache.withdraw(block, reason="evict")
-            self.host.forget_device(block)
+        self.host.forget_device(blocks)
         return blocks
 
     def _copy_on_write(self, request_id: str, table: BlockTable, index: int) -> None:
         copy = self._allocate(1, request_id, index)[0]
         block = table.replace(index, copy)
         self.moves.copies.append((block, copy))
-        if self._events is not None:
-            self._events.emit("copy", src=block, dst=copy, request=request_id, index=index)
+        self._events.emit("copy", src=block, dst=copy, request=request_id, index=index)
         self.allocator.free_many([block], self.prefix_cache.covered, request_id)
 
-    def _publish(self, request: Request, sequence: Sequence, count: int) -> None:
-        """Publish full blocks up to the first `count`; their tokens are known, their K and V will be."""
-        chain = sequence.chain
-        parent = chain[-1] if chain else self.prefix_cache.root(sequence.salt)
-        chain += self.prefix_cache.publish(request, parent, len(chain), sequence.table.blocks[len(chain):count],
-                                           self.moves.unwritten)
+    def _publish(self, request: Request, first: int, last: int) -> None:
+        """Publish full blocks first .. last - 1: their tokens are known, their K and V will be after this step."""
+        if first < last and self.enable_prefix_caching:
+            self.moves.unwritten.update(
+                self.prefix_cache.publish(request, self.blocks_of(request.request_id), first, last))
+
+    def _share(self, request_id: str, blocks: Iterable[int], num_tokens: int, hold: Callable[[int], None]) -> None:
+        """Start a request's table with blocks that exist, which hold its first `num_tokens` tokens."""
+        if request_id in self._tables:
+            raise RequestError(f"request {request_id} already holds blocks")
+        table = self._tables[request_id] = BlockTable(self.block_size, blocks)
+        for index, block in enumerate(dict.fromkeys(table.blocks)):
+            hold(block)
+            self._events.emit("share", block=block, request=request_id, index=index,
+                              ref_count=self.allocator.ref_count[block], num_tokens=num_tokens)
 
     def free(self, request: Request) -> None:
         """Drop all that a request holds, on the device and on the host."""
-        sequence = self._sequence(request.request_id)
-        del self._sequences[request.request_id]
-        self.host.free(sequence.host_blocks)
-        self.allocator.free_many(sequence.table.blocks, self.prefix_cache.covered, request.request_id)
+        blocks = self.table(request.request_id).blocks
+        del self._tables[request.request_id]
+        self.host.free(request.request_id)
+        self.allocator.free_many(blocks, self.prefix_cache.covered, request.request_id)
 
     def fork(self, parent: Request, child: Request) -> None:
         """The child shares every block of its parent; it takes no new memory."""
-        source = self._sequence(parent.request_id)
-        if child.request_id in self._sequences:
-            raise RequestError(f"request {child.request_id} already holds blocks")
-        sequence = Sequence(self.block_size, source.salt)
-        blocks = source.table.blocks[:self._blocks_for(parent.num_computed_tokens)]
-        for index, block in enumerate(dict.fromkeys(blocks)):
-            self.allocator.increment_ref(block)
-            self._report_share(block, child.request_id, index, parent.num_computed_tokens)
-        sequence.table.extend(blocks)
-        sequence.chain.extend(source.chain)
-        self._sequences[child.request_id] = sequence
+        blocks = self.table(parent.request_id).blocks[:self._blocks_for(parent.num_computed_tokens)]
+        self._share(child.request_id, blocks, parent.num_computed_tokens, self.allocator.increment_ref)
 
     def _blocks_for(self, num_tokens: int) -> int:
         return -(-num_tokens // self.block_size)
-
-    def _sequence(self, request_id: str) -> Sequence:
-        if request_id not in self._sequences:
-            raise RequestError(f"request {request_id!r} holds no blocks")
-        return self._sequences[request_id]
-
-    def _report_share(self, block: int, request_id: str, index: int, num_tokens: int) -> None:
-        if self._events is not None:
-            self._events.emit("share", block=block, request=request_id, index=index,
-                              ref_count=self.allocator.ref_count[block], num_tokens=num_tokens)

@@ -15,11 +15,10 @@ again; the order of its free queue is the eviction order (least recently used fi
 """
 from __future__ import annotations
 
-from array import array
 from collections.abc import Collection, Hashable, Sequence
 
 from minipaged.core.block_hash import HashFn, root_key, sha256_key, show_key
-from minipaged.core.events import EventLog
+from minipaged.core.events import NO_LOG, EventLog
 from minipaged.core.prefix_tree import NO_MATCH, Match, Node, Tail
 from minipaged.core.request import Request
 
@@ -38,9 +37,10 @@ class PrefixCache:
         self.covered = [0] * num_blocks
         self.node_of: list[Node | None] = [None] * num_blocks
         self._hash_fn = hash_fn
-        self._events = events
+        self._events = NO_LOG if events is None else events
         self._roots: dict[Hashable, Node] = {}
         self._nodes: dict[Hashable, list[Node]] = {}  # key -> contents with that key (two on a collision)
+        self._tails: dict[tuple[Node, int], dict[int, Tail]] = {}  # (parent, first token) -> block -> tail
         self._tail_of: list[Tail | None] = [None] * num_blocks
 
     def __len__(self) -> int:
@@ -55,38 +55,35 @@ class PrefixCache:
         `unwritten` blocks are filled by the very step that is being planned: they may be shared whole, for
         a step writes before it attends, but not in part, for it copies before it writes.
         """
-        size, tokens = self.block_size, request.packed_tokens()
-        nodes: list[Node] = []
-        blocks: list[int] = []
         node = self._roots.get(root_key(request.cache_salt))
         if node is None:
             return NO_MATCH
-        start = 0
-        for key in self._keys(request, max(limit, 0) // size):
-            child = self._find(node, key, tokens[start:start + size])
+        blocks: list[int] = []
+        for index, key in enumerate(self._keys(request, max(limit, 0) // self.block_size)):
+            child = self._find(node, key, self._contents(request, index))
             if child is None or not child.blocks:
                 break
             node = child
-            nodes.append(node)
             blocks.append(next(iter(node.blocks)))
-            start += size
-        if self.share_partial_blocks:
-            tail, length = self._match_tail(node, request, start, min(limit - start, size - 1), unwritten)
-            return Match(nodes, blocks, tail, start + length)
-        return Match(nodes, blocks, None, start)
+        start = len(blocks) * self.block_size
+        if not self.share_partial_blocks:
+            return Match(blocks, None, start)
+        tail, length = self._match_tail(node, request, start, min(limit - start, self.block_size - 1), unwritten)
+        return Match(blocks, tail, start + length)
 
     def _match_tail(self, node: Node, request: Request, start: int, limit: int,
                     unwritten: Collection[int]) -> tuple[int | None, int]:
-        rest = request.packed_tokens()[start:start + self.block_size]
+        """A block whose first tokens, at most `limit`, go on from `start`, and how many; (None, 0): there is none."""
+        rest = request.token_ids[start:start + self.block_size]
         if limit == self.block_size - 1 > 0 and len(rest) == self.block_size:
             # The prompt ends where a full block ends: all of that block but its last token may be used.
             index = start // self.block_size
-            full = self._find(node, self._keys(request, index + 1)[index], rest)
+            full = self._find(node, self._keys(request, index + 1)[index], self._contents(request, index))
             for block in full.blocks if full else ():
                 if block not in unwritten:
                     return block, limit
         best, best_length = None, 0
-        for block, tail in node.tails.get(rest[0], {}).items() if limit > 0 else ():
+        for block, tail in self._tails.get((node, rest[0]), {}).items() if limit > 0 else ():
             length = tail.usable(rest, limit)
             if length > best_length:
                 best, best_length = block, length
@@ -103,6 +100,10 @@ class PrefixCache:
             keys.append(parent)
         return keys[:count]
 
+    def _contents(self, request: Request, index: int) -> bytes:
+        """The tokens of one block of a request."""
+        return request.packed_tokens()[index * self.block_size:(index + 1) * self.block_size].tobytes()
+
     def root(self, cache_salt: object) -> Node:
         """The parent of every first block with this salt."""
         key = root_key(cache_salt)
@@ -110,7 +111,7 @@ class PrefixCache:
             self._roots[key] = Node(key)
         return self._roots[key]
 
-    def _find(self, parent: Node, key: Hashable, tokens: array) -> Node | None:
+    def _find(self, parent: Node, key: Hashable, tokens: bytes) -> Node | None:
         for node in self._nodes.get(key, ()):
             if node.parent is parent and node.tokens == tokens:
                 return node
@@ -118,45 +119,52 @@ class PrefixCache:
 
     # ---- publishing and withdrawing ----
 
-    def publish(self, request: Request, parent: Node, first: int, blocks: Sequence[int],
-                published: set[int] | None = None) -> list[Node]:
-        """Full blocks `first`, first + 1, ... of a request can be found from now on. `parent` is the node of
-        the block before. Returns the blocks' nodes; adds those that were not known before to `published`."""
-        size, tokens, nodes = self.block_size, request.packed_tokens(), []
-        keys = self._keys(request, first + len(blocks))
-        for index, block in enumerate(blocks, first):
+    def publish(self, request: Request, table: Sequence[int], first: int, last: int) -> list[int]:
+        """Full blocks first .. last - 1 of a request's table can be found from now on, as those before them.
+
+        Returns the blocks that could not be found until now.
+        """
+        parent, published = self._parent(request, table, first), []
+        keys = self._keys(request, last)
+        for index in range(first, last):
+            block, key = table[index], keys[index]
             node = self.node_of[block]
             if node is None:
-                contents = tokens[index * size:(index + 1) * size]
-                node = self._find(parent, keys[index], contents)
+                tokens = self._contents(request, index)
+                node = self._find(parent, key, tokens)
                 if node is None:
-                    node = Node(keys[index], parent, contents)
-                    self._nodes.setdefault(node.key, []).append(node)
+                    node = Node(key, parent, tokens)
+                    self._nodes.setdefault(key, []).append(node)
                     parent.num_children += 1
                 node.blocks[block] = None
                 self.node_of[block] = node
-                self.covered[block] = size
-                if published is not None:
-                    published.add(block)
-                if self._events is not None:
-                    self._events.emit("publish", block=block, key=show_key(node.key), parent=show_key(parent.key),
-                                      num_tokens=size, tail=False)
-            nodes.append(node)
+                self.covered[block] = self.block_size
+                published.append(block)
+                if self._events.recording:
+                    self._events.emit("publish", block=block, key=show_key(key), parent=show_key(parent.key),
+                                      num_tokens=self.block_size, tail=False)
             parent = node
-        return nodes
+        return published
 
-    def publish_tail(self, parent: Node, token_ids: Sequence[int], start: int, length: int, block: int) -> None:
-        """The first `length` tokens of a partly filled block, token_ids[start:], can be found from now on."""
-        if self.covered[block] >= length:
-            return  # taken over from a hit and not written since
+    def publish_tail(self, request: Request, table: Sequence[int]) -> None:
+        """The partly filled block after a request's full ones, if there is one, can be found from now on."""
+        computed = request.num_computed_tokens
+        index, length = divmod(computed, self.block_size)
+        if not length or self.covered[table[index]] >= length:
+            return  # nothing there, or taken over from a hit and not written since
+        block = table[index]
         tail = self._tail_of[block]
         if tail is None:
-            tail = self._tail_of[block] = Tail(parent)
-            parent.tails.setdefault(token_ids[start], {})[block] = tail
-        tail.tokens += token_ids[start + len(tail.tokens):start + length]
+            tail = self._tail_of[block] = Tail(self._parent(request, table, index))
+            tail.parent.num_children += 1
+            self._tails.setdefault((tail.parent, request.token_ids[computed - length]), {})[block] = tail
+        tail.tokens += request.token_ids[computed - length + len(tail.tokens):computed]
         self.covered[block] = length
-        if self._events is not None:
+        if self._events.recording:
             self._report_tail(block, tail)
+
+    def _parent(self, request: Request, table: Sequence[int], index: int) -> Node:
+        return self.node_of[table[index - 1]] if index else self.root(request.cache_salt)
 
     def withdraw(self, block: int, keep: int = 0, reason: str = "evict") -> None:
         """Forget every key of a block that covers more than its first `keep` tokens."""
@@ -168,21 +176,21 @@ class PrefixCache:
             self._report(block, node.key, self.block_size, reason)
             self._prune(node)
         if tail is not None and keep < len(tail.tokens):
-            self._cut_tail(block, tail, keep, reason)
-
-    def _cut_tail(self, block: int, tail: Tail, keep: int, reason: str) -> None:
-        self._report(block, None, len(tail.tokens), reason)
-        self.covered[block] = keep
-        if keep:
-            del tail.tokens[keep:]
-            if self._events is not None:
+            self._report(block, None, len(tail.tokens), reason)
+            self.covered[block] = keep
+            if keep:
+                del tail.tokens[keep:]
                 self._report_tail(block, tail)
-            return
+            else:
+                self._drop_tail(block, tail)
+
+    def _drop_tail(self, block: int, tail: Tail) -> None:
         self._tail_of[block] = None
-        same_start = tail.parent.tails[tail.tokens[0]]
-        del same_start[block]
-        if not same_start:
-            del tail.parent.tails[tail.tokens[0]]
+        start = tail.parent, tail.tokens[0]
+        del self._tails[start][block]
+        if not self._tails[start]:
+            del self._tails[start]
+        tail.parent.num_children -= 1
         self._prune(tail.parent)
 
     def reset(self) -> int:
@@ -194,7 +202,7 @@ class PrefixCache:
 
     def _prune(self, node: Node) -> None:
         """Drop contents that no block holds and nothing hangs on, upwards."""
-        while not (node.blocks or node.tails or node.num_children):
+        while not (node.blocks or node.num_children):
             if node.parent is None:
                 self._roots.pop(node.key, None)
                 return
@@ -210,7 +218,7 @@ class PrefixCache:
                           num_tokens=len(tail.tokens), tail=True)
 
     def _report(self, block: int, key: Hashable, num_tokens: int, reason: str) -> None:
-        if self._events is not None:
+        if self._events.recording:
             self._events.emit("withdraw", block=block, key=show_key(key), num_tokens=num_tokens, reason=reason)
 
     # ---- the source text's names, for a cache that is used alone (no scheduler) ----
@@ -219,20 +227,20 @@ class PrefixCache:
         """(blocks, tokens) known for a prompt, of which at least one token is left to compute."""
         request = Request("match_prefix", token_ids, cache_salt=cache_salt)
         found = self.match(request, request.num_tokens - 1)
-        return found.blocks + ([] if found.tail is None else [found.tail]), found.num_tokens
+        return found.all_blocks, found.num_tokens
 
     def store(self, token_ids: Sequence[int], blocks: Sequence[int], cache_salt: object = None) -> None:
         """Publish a prompt whose K and V are in these blocks (the last may be partly filled)."""
         request = Request("store", token_ids, cache_salt=cache_salt)
-        size, node = self.block_size, None  # the node of the block before; None stands for the root
+        size, parent = self.block_size, self._roots.get(root_key(cache_salt))
+        request.num_computed_tokens = min(request.num_tokens, len(blocks) * size)
         for index, block in enumerate(blocks):
-            tokens = request.packed_tokens()[index * size:(index + 1) * size]
-            known, parent = self.node_of[block], node or self._roots.get(root_key(cache_salt))
-            if known and known.parent is parent and known.tokens == tokens:
-                node = known
-                continue
-            self.withdraw(block, reason="overwrite")  # may drop the root: ask for it only now
-            if len(tokens) == size:
-                node = self.publish(request, node or self.root(cache_salt), index, [block])[0]
-            elif tokens and self.share_partial_blocks:
-                self.publish_tail(node or self.root(cache_salt), tokens, 0, len(tokens), block)
+            known = self.node_of[block]
+            if known is None or known.parent is not parent or known.tokens != self._contents(request, index):
+                self.withdraw(block, reason="overwrite")
+            parent = self.node_of[block]
+        full = request.num_computed_tokens // size
+        if full:
+            self.publish(request, blocks, 0, full)
+        if self.share_partial_blocks:
+            self.publish_tail(request, blocks)

@@ -5,26 +5,22 @@ path from the root is the whole text before a block, and no two texts can be tak
 """
 from __future__ import annotations
 
-from array import array
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
-
-NO_TOKENS = array("q")
 
 
 class Node:
     """Contents that some block holds (or held, while something deeper is still known).
 
-    `blocks`: the full blocks with these contents, first published first. `tails`: first token of a partly
-    filled next block -> {block: Tail}. `num_children`: nodes one block deeper.
+    `tokens`: 8 bytes each. `blocks`: the full blocks with these contents, first published first.
+    `num_children`: nodes and tails one block deeper.
     """
 
-    __slots__ = ("key", "parent", "tokens", "blocks", "tails", "num_children")
+    __slots__ = ("key", "parent", "tokens", "blocks", "num_children")
 
-    def __init__(self, key: Hashable, parent: Node | None = None, tokens: array = NO_TOKENS) -> None:
+    def __init__(self, key: Hashable, parent: Node | None = None, tokens: bytes = b"") -> None:
         self.key, self.parent, self.tokens = key, parent, tokens
         self.blocks: dict[int, None] = {}
-        self.tails: dict[int, dict[int, Tail]] = {}
         self.num_children = 0
 
 
@@ -48,12 +44,16 @@ class Tail:
 
 
 class Match(NamedTuple):
-    """The result of a lookup: `nodes` and `blocks` of the full hits; `tail` is a partly used block or None."""
+    """The result of a lookup: `blocks` that are hit whole, and `tail`, a block of which a part is used, or None."""
 
-    nodes: list[Node]
     blocks: list[int]
     tail: int | None
     num_tokens: int
 
+    @property
+    def all_blocks(self) -> list[int]:
+        """Every block of the hit, in logical order."""
+        return self.blocks if self.tail is None else [*self.blocks, self.tail]
 
-NO_MATCH = Match([], [], None, 0)
+
+NO_MATCH = Match([], None, 0)

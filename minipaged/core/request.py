@@ -81,8 +81,8 @@ class Request:
         self.num_cached_tokens = 0  # of these, found in the prefix cache when first admitted
         self.num_preemptions = 0
         self.steps_in_seat = 0  # since it last got a seat (round-robin)
-        self._packed = array("q", self.token_ids)
         self.block_keys: list = []  # chained keys of its full blocks, filled by the prefix cache
+        self._packed = array("q", self.token_ids)
         self.max_num_tokens = self.num_prompt_tokens + self.params.max_tokens  # the scheduler may lower it,
         self.outgrows_pool = False  # and says here whether the pool's size was the reason
         self.stop_tokens = frozenset(self.params.stop_token_ids)  # the scheduler adds eos ids

@@ -38,8 +38,9 @@ class ContinuousBatchingScheduler(BaseScheduler):
                  long_prefill_token_threshold: int = 0, scheduling_policy: str = "fcfs", quantum: int = 16,
                  victim: str = "newest", preemption_mode: str = "recompute", watermark: float = 0.0,
                  eos_token_ids: Iterable[int] = (), events: EventLog | None = None) -> None:
-        super().__init__(kv, policy=scheduling_policy, max_num_seqs=max_num_seqs, max_model_len=max_model_len,
-                         max_num_batched_tokens=max_num_batched_tokens, eos_token_ids=eos_token_ids, events=events)
+        self.scheduling_policy = scheduling_policy
+        super().__init__(kv, max_num_seqs=max_num_seqs, max_num_batched_tokens=max_num_batched_tokens,
+                         max_model_len=max_model_len, eos_token_ids=eos_token_ids, events=events)
         if preemption_mode not in ("recompute", "swap"):
             raise ValueError(f"preemption_mode is {preemption_mode!r}; it must be 'recompute' or 'swap'")
         if not 0 <= watermark < 1:
@@ -84,8 +85,7 @@ class ContinuousBatchingScheduler(BaseScheduler):
             self.running.remove(request)
             request.status = PAUSED
             self.waiting.append(request)
-            if self._events is not None:
-                self._events.emit("rotate", request=request.request_id)
+            self._events.emit("rotate", request=request.request_id)
 
     def _schedule_running(self, plan: StepPlan) -> None:
         running, scheduled, grow, limit = self.running, plan.scheduled, self.kv.grow, self._chunk_limit
@@ -145,9 +145,8 @@ class ContinuousBatchingScheduler(BaseScheduler):
         request.status = RUNNING
         request.steps_in_seat = 0
         self.running.append(request)
-        if self._events is not None:
-            self._events.emit("admit", request=request.request_id, cached_tokens=cached_tokens,
-                              resumed=request.num_preemptions > 0, was=was)
+        self._events.emit("admit", request=request.request_id, cached_tokens=cached_tokens,
+                          resumed=request.num_preemptions > 0, was=was)
 
     def _count_hits(self, request: Request, cached_tokens: int) -> None:
         if request.num_preemptions == 0:
@@ -192,9 +191,8 @@ class ContinuousBatchingScheduler(BaseScheduler):
         request.status = SWAPPED if swapped else WAITING
         request.num_preemptions += 1
         plan.preempted.append(request.request_id)
-        if self._events is not None:
-            self._events.emit("preempt", request=request.request_id, mode="swap" if swapped else "recompute",
-                              num_computed_tokens=computed, unscheduled=unscheduled)
+        self._events.emit("preempt", request=request.request_id, mode="swap" if swapped else "recompute",
+                          num_computed_tokens=computed, unscheduled=unscheduled)
 
     def _return_to_queue(self, plan: StepPlan) -> list[str]:
         touched = {admission.request_id for admission in plan.admitted} | set(plan.preempted)
@@ -227,8 +225,7 @@ class ContinuousBatchingScheduler(BaseScheduler):
             raise RequestError(f"request {child_id} starts with {parent.num_output_tokens} output tokens of "
                                f"{parent_id}; its max_tokens {child.params.max_tokens} leaves none to generate")
         self._register(child)
-        if self._events is not None:
-            self._events.emit("fork", request=child_id, parent=parent_id, num_tokens=child.num_tokens)
+        self._events.emit("fork", request=child_id, parent=parent_id, num_tokens=child.num_tokens)
         if parent.status in (RUNNING, PAUSED):
             self.kv.fork(parent, child)
             child.status = PAUSED

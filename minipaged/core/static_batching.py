@@ -5,11 +5,7 @@ keeps its seat and its memory, idle, until the whole batch is done; only then ma
 """
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from minipaged.core.base_scheduler import BaseScheduler
-from minipaged.core.events import EventLog
-from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.plan import Admission, ScheduledRequest, StepPlan
 from minipaged.core.prefix_tree import NO_MATCH
 from minipaged.core.request import Request, RequestStatus
@@ -22,11 +18,7 @@ class StaticBatchingScheduler(BaseScheduler):
     as many tokens for each row as the longest may need; one row always fits. Nothing is shared.
     """
 
-    def __init__(self, kv: KVCacheManager, *, max_num_seqs: int = 64, max_num_batched_tokens: int = 2048,
-                 max_model_len: int | None = None, eos_token_ids: Iterable[int] = (),
-                 events: EventLog | None = None) -> None:
-        super().__init__(kv, policy="static", max_num_seqs=max_num_seqs, max_model_len=max_model_len,
-                         max_num_batched_tokens=max_num_batched_tokens, eos_token_ids=eos_token_ids, events=events)
+    scheduling_policy = "static"
 
     def _plan_step(self, plan: StepPlan) -> None:
         if not self.running:
@@ -45,8 +37,7 @@ class StaticBatchingScheduler(BaseScheduler):
             request.status = RequestStatus.RUNNING
             self.running.append(request)
             plan.admitted.append(Admission(request.request_id, 0, resumed=False))
-            if self._events is not None:
-                self._events.emit("admit", request=request.request_id, cached_tokens=0, resumed=False, was="waiting")
+            self._events.emit("admit", request=request.request_id, cached_tokens=0, resumed=False, was="waiting")
 
     def _choose_rows(self) -> tuple[list[Request], int]:
         """The rows of the next batch and the blocks that each reserves."""

@@ -39,12 +39,13 @@ def same_prompt_twice(stage: Stage) -> None:
 
 
 @change(PrefixCache, "publish")
-def the_last_publisher_takes_the_key(right, self, request, parent, first, blocks, *rest, **names):
-    nodes = right(self, request, parent, first, blocks, *rest, **names)
-    for node, block in zip(nodes, blocks):
-        for other in set(node.blocks) - {block}:
-            del node.blocks[other]
-    return nodes
+def the_last_publisher_takes_the_key(right, self, request, table, first, last):
+    published = right(self, request, table, first, last)
+    for block in table[first:last]:
+        same = self.node_of[block].blocks
+        for other in set(same) - {block}:
+            del same[other]
+    return published
 
 
 @scene(8)

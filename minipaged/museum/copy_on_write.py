@@ -54,7 +54,7 @@ def the_old_block_keeps_its_count(right, self, request_id, table, index):
 @change(KVCacheManager, "fork")
 def parent_and_child_have_one_table(right, self, parent, child):
     right(self, parent, child)
-    self._sequence(child.request_id).table = self._sequence(parent.request_id).table
+    self._tables[child.request_id] = self._tables[parent.request_id]
 
 
 @change(BlockAllocator, "increment_ref")

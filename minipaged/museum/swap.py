@@ -37,8 +37,8 @@ def two_that_share(stage: Stage) -> None:
 
 
 @change(HostPool, "free_after_step")
-def free_before_it_is_read(right, self, host_blocks):
-    self.free(host_blocks)
+def free_before_it_is_read(right, self, request_id):
+    self.free(request_id)
 
 
 @scene(3, preemption_mode="swap", num_cpu_blocks=3, scheduling_policy="round_robin", quantum=1, max_num_seqs=2,
@@ -50,12 +50,12 @@ def four_take_turns(stage: Stage) -> None:
 
 
 @change(HostPool, "forget_device")
-def still_thinks_it_is_there(right, self, block):
+def still_thinks_it_is_there(right, self, blocks):
     return None
 
 
 @change(HostPool, "free")
-def host_blocks_are_kept(right, self, host_blocks):
+def host_blocks_are_kept(right, self, request_id):
     return None
 
 

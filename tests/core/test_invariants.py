@@ -98,7 +98,7 @@ BREAKS: dict[str, tuple[Callable, list[str]]] = {
         "host count: host block 1 has count 2; 1 swapped request(s) hold it"]),
     "a host count of a free block": (attribute("kv.host.allocator.ref_count.2", 1), [
         "host count: host block 2 has count 1; 0 swapped request(s) hold it"]),
-    "a twin known from one side": (lambda s: s.kv.host._host_of.pop(3), [
+    "a twin known from one side": (lambda s: s.kv.host.twins.pop(3), [
         "twins: the two directions differ: {4: 1} and {0: 3, 1: 4}"]),
     "a twin that nobody holds": (lambda s: s.kv.host.restored(2, 5), [
         "twins: host block 2 has a twin, though nobody holds it"]),
@@ -115,25 +115,29 @@ BREAKS: dict[str, tuple[Callable, list[str]]] = {
         "keys: contents [] count 2 children; there are 1"]),
     "a node that names another block": (lambda s: node(s, 3).blocks.update({5: None}), [
         "keys: contents [7, 7, 7, 7] name block 5, which has other contents"]),
-    "a node that counts too many children": (lambda s: setattr(node(s, 3), "num_children", 1), [
-        "keys: contents [7, 7, 7, 7] count 1 children; there are 0"]),
+    "a node that counts too many children": (lambda s: setattr(node(s, 3), "num_children", 2), [
+        "keys: contents [7, 7, 7, 7] count 2 children; there are 1"]),
     "contents that nobody needs": (lambda s: s.kv.prefix_cache.root("x"), [
         "keys: contents [] are kept, though no block holds them"]),
-    "a place for tails without any": (lambda s: node(s, 0).tails.update({8: {}}), [
-        "keys: contents [1, 2, 3, 4] are kept, though no block holds them"]),
-    "a tail that nobody can find": (lambda s: node(s, 0).tails.clear(), [
+    "a place for tails without any": (lambda s: s.kv.prefix_cache._tails.update({(node(s, 0), 8): {}}), [
+        "keys: a place for tails after [1, 2, 3, 4] has none"]),
+    "a tail that nobody can find": (lambda s: s.kv.prefix_cache._tails.clear(), [
         "keys: block 1 has a tail that does not lead back to it",
-        "keys: block 2 has a tail that does not lead back to it"]),
+        "keys: block 2 has a tail that does not lead back to it",
+        "keys: block 4 has a tail that does not lead back to it"]),
     "a tail with too few tokens": (lambda s: tail(s, 1).tokens.pop(), [
         "keys: block 1 says 2 tokens are covered; its keys cover 1"]),
     "a tail as long as a block": (lambda s: (
         tail(s, 1).tokens.extend([1, 1]), attribute("kv.prefix_cache.covered.1", 4)(s)), [
         "keys: block 1 has a tail of 4 tokens"]),
-    "a tail of a block that does not have it": (lambda s: node(s, 0).tails.update({1: {5: tail(s, 1)}}), [
+    "a tail of a block that does not have it": (lambda s: s.kv.prefix_cache._tails.update(
+            {(node(s, 0), 1): {5: tail(s, 1)}}), [
         "keys: a tail of 2 tokens names block 5, which does not have it"]),
     "a tail under another parent": (lambda s: setattr(tail(s, 1), "parent", node(s, 3)), [
         "keys: block 1 has a tail that does not lead back to it",
-        "keys: a tail of 2 tokens names block 1, which does not have it"]),
+        "keys: a tail of 2 tokens names block 1, which does not have it",
+        "keys: contents [1, 2, 3, 4] count 2 children; there are 1",
+        "keys: contents [7, 7, 7, 7] count 1 children; there are 2"]),
     "too few seats": (attribute("max_num_seqs", 1), [
         "seats: 2 requests run; there are 1 seats"]),
     "a request in two queues": (lambda s: s.waiting.append(s.running[0]), [
@@ -147,8 +151,7 @@ BREAKS: dict[str, tuple[Callable, list[str]]] = {
         "queues: request a has a seat and is paused"]),
     "a running request that waits": (lambda s: setattr(s.waiting[0], "status", RequestStatus.RUNNING), [
         "queues: request c waits and is running",
-        "table: request c has 5 tokens computed in only 0 block(s) of 4",
-        "contents: request c has 1 full block(s) computed, 0 published"]),
+        "table: request c has 5 tokens computed in only 0 block(s) of 4"]),
     "a finished request that waits": (lambda s: setattr(s.waiting[1], "status", RequestStatus.FINISHED), [
         "queues: request d waits and is finished",
         "table: request d is finished and holds no blocks"]),
@@ -161,28 +164,32 @@ BREAKS: dict[str, tuple[Callable, list[str]]] = {
     "a table too short": (lambda s: (s.running[1].token_ids.extend([1] * 5),
                                      setattr(s.running[1], "num_computed_tokens", 9)), [
         "table: request b has 9 tokens computed in only 2 block(s) of 4",
-        "contents: request b has 2 full block(s) computed, 1 published"]),
+        "contents: logical block 1 of request b is not published as what it holds"]),
     "too few host blocks": (lambda s: s.requests["c"].token_ids.extend([1] * 5)
                             or setattr(s.requests["c"], "num_computed_tokens", 9), [
         "table: request c has 9 tokens computed in only 2 block(s) of 4"]),
     "nothing left to compute": (lambda s: setattr(s.running[0], "num_computed_tokens", 7), [
         "progress: request a has 7 of 7 tokens computed; nothing is left"]),
-    "a chain that is too short": (lambda s: s.kv._sequences["a"].chain.pop(), [
-        "contents: request a has 1 full block(s) computed, 0 published"]),
-    "a chain with other tokens": (lambda s: s.running[0].packed_tokens().__setitem__(0, 5), [
-        "contents: logical block 0 of request a is published as something else"]),
-    "a chain under another root": (lambda s: setattr(node(s, 0), "parent", node(s, 3)), [
+    "a full block that is not published": (lambda s: s.kv.prefix_cache.withdraw(0), [
+        "contents: logical block 0 of request a is not published as what it holds",
+        "contents: logical block 0 of request b is not published as what it holds"]),
+    "a block with other tokens": (lambda s: s.running[0].token_ids.__setitem__(0, 8), [
+        "contents: logical block 0 of request a is not published as what it holds"]),
+    "a block under another root": (lambda s: setattr(node(s, 0), "parent", node(s, 3)), [
         "keys: contents [] count 2 children; there are 1",
-        "keys: contents [7, 7, 7, 7] count 0 children; there are 1",
-        "contents: logical block 0 of request a is published as something else",
-        "contents: logical block 0 of request b is published as something else"]),
-    "a chain with another node": (lambda s: s.kv._sequences["a"].chain.__setitem__(0, node(s, 3)), [
-        "contents: logical block 0 of request a is published as something else"]),
-    "a chain whose block is not published": (lambda s: node(s, 0).blocks.clear(), [
+        "keys: contents [7, 7, 7, 7] count 1 children; there are 2",
+        "contents: logical block 0 of request a is not published as what it holds",
+        "contents: logical block 0 of request b is not published as what it holds"]),
+    "a block with the contents of another": (lambda s: s.kv.prefix_cache.node_of.__setitem__(0, node(s, 3)), [
         "keys: block 0 has a key that does not lead back to it",
-        "contents: logical block 0 of request a is published as something else",
-        "contents: logical block 0 of request b is published as something else"]),
-    "a running request without blocks": (lambda s: s.kv._sequences.pop("a"), [
+        "keys: contents [1, 2, 3, 4] name block 0, which has other contents",
+        "contents: logical block 0 of request a is not published as what it holds",
+        "contents: logical block 0 of request b is not published as what it holds"]),
+    "a node that forgot a block in use": (lambda s: node(s, 0).blocks.clear(), [
+        "keys: block 0 has a key that does not lead back to it",
+        "contents: logical block 0 of request a is not published as what it holds",
+        "contents: logical block 0 of request b is not published as what it holds"]),
+    "a running request without blocks": (lambda s: s.kv._tables.pop("a"), [
         "reference count: block 0 has count 2; 1 table(s) hold it: ['b']",
         "reference count: block 1 has count 1; 0 table(s) hold it: []",
         "leak: no table holds block 1 and it is not in the free queue",

@@ -161,9 +161,9 @@ def test_a_twin_is_forgotten_when_its_device_block_is_written() -> None:
     kv.fork(parent, child)
     assert kv.swap_out(parent)
     assert moves(kv).swap_outs == [(0, 0)]
-    assert kv.host.device_of(0) == 0 and kv.host.has_twins
+    assert kv.host.device_of(0) == 0 and kv.host.twins
     append(kv, child, [9])  # alone in block 0: written in place
-    assert kv.host.device_of(0) is None and not kv.host.has_twins
+    assert kv.host.device_of(0) is None and not kv.host.twins
     assert kv.swap_in(parent, 0) == (1,)
     assert moves(kv).swap_ins == [(0, 1)]
 

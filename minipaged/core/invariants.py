@@ -52,7 +52,7 @@ def _memory(kv: KVCacheManager) -> Iterator[str]:
 
 def _host(kv: KVCacheManager) -> Iterator[str]:
     host = kv.host
-    holders = Counter(block for blocks in host.tables.values() for block in set(blocks))
+    holders = Counter(block for name in kv.tables() for block in set(host.tables.get(name, ())))
     for block, count in enumerate(host.allocator.ref_count if host.allocator else ()):
         if count != holders[block]:
             yield (f"host count: host block {block} has count {count}; {holders[block]} swapped request(s) hold it")

@@ -142,6 +142,7 @@ def reset_in_the_middle(stage: Stage) -> None:
     stage.add("A", range(8), max_tokens=4)
     stage.step()
     stage.expect("a reset while A holds blocks was done", stage.kv.reset_prefix_cache(), False)
+    stage.check()
     stage.finish()
 
 

@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from minipaged.core.sampling_params import SamplingParams
     from minipaged.runtime.engine import LLM, BeamSearchParams, RequestOutput
+    from minipaged.sampling_params import SamplingParams
 
 __version__ = "0.1.0"
 __all__ = ["LLM", "BeamSearchParams", "RequestOutput", "SamplingParams", "__version__"]
@@ -21,7 +21,7 @@ _WHERE = {
     "LLM": "minipaged.runtime.engine",
     "BeamSearchParams": "minipaged.runtime.engine",
     "RequestOutput": "minipaged.runtime.engine",
-    "SamplingParams": "minipaged.core.sampling_params",
+    "SamplingParams": "minipaged.sampling_params",
 }
 
 

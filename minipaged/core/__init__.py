@@ -8,9 +8,9 @@ from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.plan import Admission, ScheduledRequest, StepPlan
 from minipaged.core.prefix_cache import PrefixCache
 from minipaged.core.request import FinishReason, Request, RequestStatus
-from minipaged.core.sampling_params import SamplingParams
 from minipaged.core.scheduler import ContinuousBatchingScheduler
 from minipaged.core.static_batching import StaticBatchingScheduler
+from minipaged.sampling_params import SamplingParams
 
 __all__ = ["Admission", "BlockAllocator", "BlockTable", "ContinuousBatchingScheduler", "Event", "EventLog",
            "FinishReason", "HitRate", "InvariantError", "KVCacheManager", "PrefixCache", "Request", "RequestStatus",

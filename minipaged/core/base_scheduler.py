@@ -50,8 +50,7 @@ class BaseScheduler:
     def add_request(self, request: Request) -> None:
         """Put a new request in the queue. Raises RequestError for one that can never run; nothing changes."""
         name, prompt = request.request_id, request.num_tokens
-        if name in self.requests:
-            raise RequestError(f"request id {name!r} is in use; give each request its own id")
+        self._check_id(name)
         if request.status is not WAITING or request.num_computed_tokens:
             raise RequestError(f"request {name} is {request.status.value}; a request can be added only once")
         if self.max_model_len is not None and prompt >= self.max_model_len:
@@ -71,6 +70,10 @@ class BaseScheduler:
         self._enqueue(request)
         self._events.emit("add", request=name, num_tokens=prompt, max_num_tokens=request.max_num_tokens,
                           priority=request.priority)
+
+    def _check_id(self, name: str) -> None:
+        if name in self.requests:
+            raise RequestError(f"request id {name!r} is in use; give each request its own id")
 
     def _check_prompt(self, request: Request) -> None:
         """More reasons to refuse a request."""
@@ -190,6 +193,13 @@ class BaseScheduler:
             self.running.remove(request)
             self._end(request, reason)
         return [request for request, _ in finished]
+
+    def _seat(self, request: Request, cached_tokens: int, was: str) -> None:
+        request.status = RUNNING
+        request.steps_in_seat = 0
+        self.running.append(request)
+        self._events.emit("admit", request=request.request_id, cached_tokens=cached_tokens,
+                          resumed=request.num_preemptions > 0, was=was)
 
     def _finish_reason(self, request: Request) -> FinishReason | None:
         tokens = request.token_ids

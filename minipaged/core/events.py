@@ -122,14 +122,11 @@ class EventLog:
         if not isinstance(rows, list):
             raise TraceFormatError(f"{path} is not an event log: it holds no list")
         for time, row in enumerate(rows):
-            kind = row.get("kind") if isinstance(row, dict) else None
-            if not isinstance(kind, str) or kind not in KINDS or row.get("time") != time:
+            known = isinstance(row, dict) and row.get("time") == time and row.get("kind") in list(KINDS)
+            if not known or not row.keys() >= {"step", *KINDS[row["kind"]][1]}:
                 raise TraceFormatError(f"{path} is not an event log: event {time} is {row!r:.80}")
-            missing = {"step", *KINDS[kind][1]} - row.keys()
-            if missing:
-                raise TraceFormatError(f"{path} is not an event log: event {time}, {kind!r}, has no {min(missing)!r}")
             data = {name: value for name, value in row.items() if name not in ("time", "step", "kind")}
-            log._events.append(Event(time, row["step"], kind, data))
+            log._events.append(Event(time, row["step"], row["kind"], data))
         return log
 
 

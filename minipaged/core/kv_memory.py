@@ -71,10 +71,10 @@ class PagedMemory:
         Returns the request's blocks, or None when there are too few free ones.
         """
         size, table = self.block_size, self._tables[request.request_id]
-        ref_count, covered = self.allocator.ref_count, self.prefix_cache.covered
-        if end == start + 1 and start % size and end % size and not self.host.twins:
+        ref_count, covered, offset = self.allocator.ref_count, self.prefix_cache.covered, start % size
+        if end - start == 1 and 0 < offset < size - 1 and not self.host.twins:
             block = table.blocks[start // size]  # the usual decode step: one more token in a block of its own
-            if ref_count[block] == 1 and covered[block] <= start % size:
+            if ref_count[block] == 1 and covered[block] <= offset:
                 return table.blocks
         first, last = start // size, -(-end // size)
         missing = max(0, last - table.num_blocks)

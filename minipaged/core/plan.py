@@ -6,7 +6,7 @@ K and V, then attend. It returns the sampled token of every request whose `sampl
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 
@@ -36,8 +36,7 @@ class ScheduledRequest(NamedTuple):
     def slots(self, block_size: int) -> list[int]:
         """Where each new token's K and V go: slot = block x block_size + offset (the `slot_mapping`)."""
         table = self.block_table
-        return [table[p // block_size] * block_size + p % block_size
-                for p in range(self.start, self.start + len(self.token_ids))]
+        return [table[p // block_size] * block_size + p % block_size for p in range(self.start, self.context_len)]
 
 
 class Admission(NamedTuple):
@@ -82,14 +81,11 @@ class StepPlan:
 
     def to_dict(self) -> dict:
         """The plan as JSON-ready data."""
-        return {
-            "step": self.step,
-            "block_size": self.block_size,
-            "scheduled": [{**item._asdict(), "token_ids": list(item.token_ids),
-                           "block_table": list(item.block_table)} for item in self.scheduled],
-            "swap_outs": [list(pair) for pair in self.swap_outs],
-            "swap_ins": [list(pair) for pair in self.swap_ins],
-            "copies": [list(pair) for pair in self.copies],
-            "admitted": [item._asdict() for item in self.admitted],
-            "preempted": list(self.preempted),
-        }
+        return {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
+
+
+def _plain(value: object) -> object:
+    """Named tuples as dicts, other sequences as lists, all the way down."""
+    if hasattr(value, "_asdict"):
+        return {name: _plain(item) for name, item in value._asdict().items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -148,14 +148,14 @@ class PrefixCache:
 
     def publish_tail(self, request: Request, table: Sequence[int]) -> None:
         """The partly filled block after a request's full ones, if there is one, can be found from now on."""
-        computed = request.num_computed_tokens
-        index, length = divmod(computed, self.block_size)
-        if not length or self.covered[table[index]] >= length:
+        computed, size = request.num_computed_tokens, self.block_size
+        length = computed % size
+        if not length or self.covered[table[computed // size]] >= length:
             return  # nothing there, or taken over from a hit and not written since
-        block = table[index]
+        block = table[computed // size]
         tail = self._tail_of[block]
         if tail is None:
-            tail = self._tail_of[block] = Tail(self._parent(request, table, index))
+            tail = self._tail_of[block] = Tail(self._parent(request, table, computed // size))
             tail.parent.num_children += 1
             self._tails.setdefault((tail.parent, request.token_ids[computed - length]), {})[block] = tail
         tail.tokens += request.token_ids[computed - length + len(tail.tokens):computed]

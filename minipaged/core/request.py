@@ -12,8 +12,8 @@ from enum import Enum
 from numbers import Real
 from operator import index
 
-from minipaged.core.sampling_params import SamplingParams
 from minipaged.errors import RequestError
+from minipaged.sampling_params import SamplingParams
 
 
 class RequestStatus(str, Enum):

@@ -16,7 +16,7 @@ from minipaged.core.hit_rate import HitRate
 from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.plan import Admission, ScheduledRequest, StepPlan
 from minipaged.core.policy import choose_victim_rule, make_policy
-from minipaged.core.prefix_tree import Match
+from minipaged.core.prefix_tree import NO_MATCH, Match
 from minipaged.core.request import Request, RequestStatus, SamplingParams
 from minipaged.errors import RequestError, whole_number
 
@@ -107,11 +107,9 @@ class ContinuousBatchingScheduler(BaseScheduler):
     def _admit_waiting(self, plan: StepPlan) -> None:
         while self.waiting and self._budget > 0 and len(self.running) < self.max_num_seqs:
             request = self.waiting[0]
-            if request.status is WAITING:
-                match = self.kv.match(request)
-                start = match.num_tokens
-            else:
-                match, start = None, request.num_computed_tokens
+            new = request.status is WAITING
+            match = self.kv.match(request) if new else NO_MATCH  # others come back with what they have
+            start = request.num_computed_tokens + match.num_tokens
             missing = request.num_tokens - start
             count = min(missing, self._chunk_limit, self._budget)
             if count < missing and not self.enable_chunked_prefill and missing <= self.max_num_batched_tokens:
@@ -122,17 +120,17 @@ class ContinuousBatchingScheduler(BaseScheduler):
                     continue
                 break
             self.waiting.popleft()
-            if match is not None:
+            if new and request.num_preemptions == 0:
                 self._count_hits(request, start)
-                request.num_computed_tokens = start
-            resumed = request.num_preemptions > 0 or match is None
-            plan.admitted.append(Admission(request.request_id, start if match is not None else 0, resumed))
-            self._seat(request, start if match is not None else 0, request.status.value)
+            request.num_computed_tokens = start
+            resumed = request.num_preemptions > 0 or not new
+            plan.admitted.append(Admission(request.request_id, match.num_tokens, resumed))
+            self._seat(request, match.num_tokens, request.status.value)
             plan.scheduled.append(ScheduledRequest(
                 request.request_id, start, tuple(request.token_ids[start:start + count]), blocks, count == missing))
             self._budget -= count
 
-    def _take_memory(self, request: Request, match: Match | None, count: int) -> tuple[int, ...] | None:
+    def _take_memory(self, request: Request, match: Match, count: int) -> tuple[int, ...] | None:
         reserve = self._reserve if self.running else 0  # a lone request may use the whole pool
         if request.status is WAITING:
             return self.kv.admit(request, match, count, reserve)
@@ -141,34 +139,25 @@ class ContinuousBatchingScheduler(BaseScheduler):
         start = request.num_computed_tokens
         return self.kv.grow(request, start, start + count)
 
-    def _seat(self, request: Request, cached_tokens: int, was: str) -> None:
-        request.status = RUNNING
-        request.steps_in_seat = 0
-        self.running.append(request)
-        self._events.emit("admit", request=request.request_id, cached_tokens=cached_tokens,
-                          resumed=request.num_preemptions > 0, was=was)
-
     def _count_hits(self, request: Request, cached_tokens: int) -> None:
-        if request.num_preemptions == 0:
-            request.num_cached_tokens = cached_tokens
-            if self.kv.enable_prefix_caching:
-                self.hit_rate.record(1, request.num_tokens, cached_tokens)
+        request.num_cached_tokens = cached_tokens
+        if self.kv.enable_prefix_caching:
+            self.hit_rate.record(1, request.num_tokens, cached_tokens)
 
     # ---- when memory runs out ----
 
     def _preempt_for_memory(self, plan: StepPlan) -> Request:
         """Take the blocks of one request: the last paused one in the line, else a running victim."""
-        for request in reversed(self.waiting):
-            if request.status is PAUSED:
-                self._preempt(request, plan)
-                return request
-        victim = self._choose_victim(self.running)
-        self.running.remove(victim)
+        paused = [request for request in self.waiting if request.status is PAUSED]
+        victim = paused[-1] if paused else self._choose_victim(self.running)
         self._preempt(victim, plan)
-        self._policy.requeue(self.waiting, victim)
+        if not paused:
+            self.running.remove(victim)
+            self._policy.requeue(self.waiting, victim)
         return victim
 
     def _reclaim_paused(self, asker: Request, plan: StepPlan) -> bool:
+        """Take the blocks of the last paused request that is not the asker; False: there is none."""
         for request in reversed(self.waiting):
             if request.status is PAUSED and request is not asker and not self.kv.feeds_copy(request):
                 self._preempt(request, plan)
@@ -177,13 +166,11 @@ class ContinuousBatchingScheduler(BaseScheduler):
 
     def _preempt(self, request: Request, plan: StepPlan) -> None:
         intact, unscheduled = True, 0
-        for position, item in enumerate(plan.scheduled):
-            if item.request_id == request.request_id:
-                unscheduled = len(item.token_ids)
-                del plan.scheduled[position]
-                self._budget += unscheduled
-                intact = self.kv.unschedule(request)
-                break
+        for item in [item for item in plan.scheduled if item.request_id == request.request_id]:
+            unscheduled = len(item.token_ids)
+            plan.scheduled.remove(item)
+            self._budget += unscheduled
+            intact = self.kv.unschedule(request)
         swapped = self.preemption_mode == "swap" and intact and self.kv.swap_out(request)
         computed = request.num_computed_tokens
         if not swapped:
@@ -217,8 +204,7 @@ class ContinuousBatchingScheduler(BaseScheduler):
         self._between_steps("fork")
         if parent_id not in self.requests:
             raise RequestError(f"request {parent_id!r} can't be forked: there is no such unfinished request")
-        if child_id in self.requests:
-            raise RequestError(f"request id {child_id!r} is in use; give each request its own id")
+        self._check_id(child_id)
         parent = self.requests[parent_id]
         child = parent.fork(child_id, params)
         if child.num_tokens >= child.max_num_tokens:
@@ -226,13 +212,14 @@ class ContinuousBatchingScheduler(BaseScheduler):
                                f"{parent_id}; its max_tokens {child.params.max_tokens} leaves none to generate")
         self._register(child)
         self._events.emit("fork", request=child_id, parent=parent_id, num_tokens=child.num_tokens)
-        if parent.status in (RUNNING, PAUSED):
-            self.kv.fork(parent, child)
-            child.status = PAUSED
-        else:
+        if parent.status not in (RUNNING, PAUSED):  # nothing on the device to share
             child.num_computed_tokens = 0
-        if child.status is PAUSED and len(self.running) < self.max_num_seqs:
+            self._policy.requeue(self.waiting, child)
+            return child
+        self.kv.fork(parent, child)
+        if len(self.running) < self.max_num_seqs:
             self._seat(child, 0, "fork")
         else:
+            child.status = PAUSED
             self._policy.requeue(self.waiting, child)
         return child

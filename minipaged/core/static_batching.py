@@ -8,7 +8,7 @@ from __future__ import annotations
 from minipaged.core.base_scheduler import BaseScheduler
 from minipaged.core.plan import Admission, ScheduledRequest, StepPlan
 from minipaged.core.prefix_tree import NO_MATCH
-from minipaged.core.request import Request, RequestStatus
+from minipaged.core.request import Request
 
 
 class StaticBatchingScheduler(BaseScheduler):
@@ -34,10 +34,8 @@ class StaticBatchingScheduler(BaseScheduler):
             self.waiting.popleft()
             self.kv.admit(request, NO_MATCH, 0)  # holds nothing yet: each row is reserved whole
             self.kv.reserve(request, reserved)
-            request.status = RequestStatus.RUNNING
-            self.running.append(request)
             plan.admitted.append(Admission(request.request_id, 0, resumed=False))
-            self._events.emit("admit", request=request.request_id, cached_tokens=0, resumed=False, was="waiting")
+            self._seat(request, 0, "waiting")
 
     def _choose_rows(self) -> tuple[list[Request], int]:
         """The rows of the next batch and the blocks that each reserves."""

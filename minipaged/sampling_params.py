@@ -1,4 +1,7 @@
-"""How to choose tokens and when to stop (chapter 11)."""
+"""How to choose tokens and when to stop: what a user says with a prompt (chapter 11).
+
+The scheduler reads only when to stop; the sampler and the text output of `runtime` read the rest.
+"""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence

@@ -172,14 +172,14 @@ class BaseScheduler:
             raise ValueError(f"no sampled token for request {missing[0]}; the plan asked for one")
         self._plan = None
         computed, finished = [], []
-        for item in plan.scheduled:
-            request = self.requests.get(item.request_id)
+        for name, start, tokens, _, sample in plan.scheduled:
+            request = self.requests.get(name)
             if request is None or request.status is not RUNNING:
                 continue
             computed.append(request)
-            request.num_computed_tokens += len(item.token_ids)
-            if item.sample:
-                token = sampled[item.request_id]
+            request.num_computed_tokens = start + len(tokens)
+            if sample:
+                token = sampled[name]
                 request.token_ids.append(token)
                 if len(request.token_ids) >= request.max_num_tokens or token in request.stop_tokens:
                     reason = self._finish_reason(request)

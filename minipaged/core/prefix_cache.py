@@ -125,12 +125,12 @@ class PrefixCache:
         Returns the blocks that could not be found until now.
         """
         parent, published = self._parent(request, table, first), []
-        keys = self._keys(request, last)
+        keys, size, packed = self._keys(request, last), self.block_size, request.packed_tokens()
         for index in range(first, last):
             block, key = table[index], keys[index]
             node = self.node_of[block]
             if node is None:
-                tokens = self._contents(request, index)
+                tokens = packed[index * size:(index + 1) * size].tobytes()
                 node = self._find(parent, key, tokens)
                 if node is None:
                     node = Node(key, parent, tokens)
@@ -138,11 +138,11 @@ class PrefixCache:
                     parent.num_children += 1
                 node.blocks[block] = None
                 self.node_of[block] = node
-                self.covered[block] = self.block_size
+                self.covered[block] = size
                 published.append(block)
                 if self._events.recording:
                     self._events.emit("publish", block=block, key=show_key(key), parent=show_key(parent.key),
-                                      num_tokens=self.block_size, tail=False)
+                                      num_tokens=size, tail=False)
             parent = node
         return published
 

@@ -114,7 +114,8 @@ def test_the_ladder_takes_numbers_or_counts():
     class Counted:
         barriers = 7
 
-    assert traffic_ladder({"v0": Counted(), "v1": 3}, "barriers").data == {"barriers": {"v0": 7.0, "v1": 3.0}}
+    assert traffic_ladder({"v0": Counted(), "v1": 3}, "barriers", best=2).data == {
+        "barriers": {"v0": 7.0, "v1": 3.0}, "best": 2}
 
 
 def test_percentiles_are_numpys():

@@ -7,6 +7,7 @@ import pytest
 
 from minipaged.core import ContinuousBatchingScheduler, KVCacheManager, Request, SamplingParams
 from minipaged.core.events import EventLog
+from minipaged.viz.figures.anatomy import step_anatomy
 from minipaged.viz.figures.examples import value
 from minipaged.viz.figures.plan import chained_keys, hash_chain, step_writes
 from minipaged.viz.figures.pool import block_map
@@ -140,6 +141,17 @@ def test_a_step_writes_the_slots_of_its_plan():
     assert picture.data["slots"] == {"1": [2 * 4 + 2], "2": [3 * 4 + 2]} and picture.data["copies"] == [(2, 3)]
     faces = {patch.get_gid(): patch.get_facecolor() for patch in picture.figure.axes[0].patches}
     assert faces["slot 10"] != faces["slot 14"] and faces["slot 0"] == faces["slot 8"]
+
+
+def test_a_step_is_told_as_plan_run_and_commit_in_this_order():
+    """Request 2 comes, shares two blocks and the tail, which is copied before it is written."""
+    plan, run, commit = step_anatomy(value("copy_events"), 1).data["columns"]
+    assert plan[:3] == ["2 shares P0, count 2", "2 shares P1, count 2", "2 shares P2, count 2"]
+    assert run == ["P2 is copied to P3 for 2", "1 computes position 10", "2 computes position 10"]
+    assert commit[:2] == ["P2 can be found by its contents", "P3 can be found by its contents"]
+    assert commit[-2:] == ["1 gets token 7", "2 gets token 7"]
+    with pytest.raises(ValueError, match="the log has no step 99"):
+        step_anatomy(value("copy_events"), 99)
 
 
 def test_the_keys_of_the_picture_are_those_of_the_prefix_cache():

@@ -58,7 +58,8 @@ def test_a_film_plays_inside_the_page():
 
 
 def test_a_chapter_stands_for_its_figures():
-    assert {entry.name for entry in chosen(["07"])} == {"batching_gantt", "kv_use_over_time", "step_writes", "Film"}
+    assert {entry.name for entry in chosen(["07"])} == {
+        "batching_gantt", "kv_use_over_time", "step_anatomy", "step_writes", "Film"}
     assert chosen([]) == [*CATALOG, *FILMS]
 
 

@@ -84,8 +84,11 @@ def roofline(machine: Machine, kernels: Sequence[Kernel], title: str | None = No
 
 @styled
 def traffic_ladder(counts: Mapping[str, object], field: str = "global_load_sectors", title: str | None = None,
-                   unit: str = "") -> Picture:
-    """One counted number for each rung of the CUDA ladder. `counts`: rung -> kernels.traffic.Traffic, or numbers."""
+                   unit: str = "", best: float | None = None) -> Picture:
+    """One counted number for each rung of the CUDA ladder. `counts`: rung -> kernels.traffic.Traffic, or numbers.
+
+    `best`: the least or most that is possible, such as the bandwidth of a plain copy, drawn as a line.
+    """
     values = {name: float(one if isinstance(one, (int, float)) else getattr(one, field))
               for name, one in counts.items()}
     label = field.replace("_", " ")
@@ -93,13 +96,20 @@ def traffic_ladder(counts: Mapping[str, object], field: str = "global_load_secto
     for at, (name, value) in enumerate(values.items()):
         axes.barh(at, value, height=0.66, gid=name, **numbered_look(4)._replace(hatch="").patch())
         axes.text(value, at, f"  {short(value)}{unit}", va="center", fontsize=9.5)
-    axes.set(xlim=(0, max(values.values()) * 1.18 or 1), xlabel=label + (f" ({unit.strip()})" if unit else ""),
+    if best is not None:
+        axes.axvline(best, color=INK, linewidth=1.2, linestyle="--")
+        axes.annotate(f"best {short(best)}", (best, 0), (3, 4), xycoords=("data", "axes fraction"),
+                      textcoords="offset points", fontsize=9)
+    axes.set(xlim=(0, max([*values.values(), best or 0]) * 1.18 or 1),
+             xlabel=label + (f" ({unit.strip()})" if unit else ""),
              title=title or f"{label[0].upper()}{label[1:]}, rung by rung")
     axes.set_yticks(range(len(values)), values)
     axes.set_ylim(len(values) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     said = ", ".join(f"{name} {short(value)}" for name, value in values.items())
-    return Picture(figure, f"Counted {label} of {len(values)} kernels, one bar each: {said}.", {field: values})
+    return Picture(figure, f"Counted {label} of {len(values)} kernels, one bar each: {said}."
+                           + (f" The best possible is {short(best)}." if best is not None else ""),
+                   {field: values, "best": best})
 
 
 @styled

@@ -5,7 +5,7 @@ notebooks/AUTHORS.md. What they show is the same on every run of an untouched no
 """
 from minipaged.lesson.exercises import exercise_links
 from minipaged.lesson.predictions import predict, reveal
-from minipaged.lesson.quiz import Question, quiz
+from minipaged.lesson.quiz import quiz
 from minipaged.lesson.source_text import source
 
-__all__ = ["Question", "exercise_links", "predict", "quiz", "reveal", "source"]
+__all__ = ["exercise_links", "predict", "quiz", "reveal", "source"]

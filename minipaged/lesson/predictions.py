@@ -1,11 +1,8 @@
 """Say what you expect before you run it: `predict` asks and records, `reveal` scores after the measurement.
 
-    predict("waste", "How many of 100 reserved slots hold a token?", choices={
-        5: "that would be a server that only just started",
-        25: "", 50: "...", 95: "..."})              # what each answer overlooks; "" for the right one
-    predict("kv-13b", "How many MiB for 1,000 tokens?", number="MiB")
+    predict("waste-longest")                  the question is in minipaged.lesson.questions
     ...
-    reveal("waste", 100 * share, "{:.1f} slots")
+    reveal("waste-longest", 100 * share, "{:.1f} slots")
 
 Nothing is right by declaration: the right choice is the one nearest to what `reveal` is given. Only the first
 answer counts, and only if it came before the reveal. On a machine without an answer both print the same text
@@ -13,32 +10,32 @@ always, so a chapter's outputs do not depend on who runs it.
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from minipaged.lesson import store
+from minipaged.lesson import questions, store
 from minipaged.lesson.choice import choice_buttons
 from minipaged.lesson.present import Widget, present
+from minipaged.lesson.questions import Answer, filled
 
-Answer = float | str
 _asked: dict[str, dict] = {}  # id -> question of this session
 _revealed: set[str] = set()  # ids whose result this session has shown
 
 
-def predict(name: str, question: str, *, choices: Mapping[Answer, str] | Iterable[Answer] | None = None,
-            number: str | None = None, answer: Answer | None = None) -> None:
+def predict(name: str, *, answer: Answer | None = None, **numbers: object) -> None:
     """Ask for a prediction and record the answer that comes: by widget, or written as `answer=`.
 
-    `choices`: numbers or texts, as a mapping to what each one overlooks if that is worth saying. `number`: the
-    unit, for a free number. Errors: ValueError if neither or both are given, or `answer` is not one of them.
+    `numbers` fill the `{name}` in the question. Errors: ValueError for a name that has no question, a question
+    that has neither or both of choices and number, or an `answer` that is not one of the choices.
     """
+    if name not in questions.predictions():
+        raise ValueError(f"no prediction {name!r}; there are: {', '.join(questions.predictions())}")
+    text, choices, number = questions.predictions()[name]
     if (choices is None) == (number is None):
-        raise ValueError(f"prediction {name!r} needs either choices=[...] or number='unit'")
-    misses = dict(choices) if isinstance(choices, Mapping) else dict.fromkeys(choices or (), "")
-    _asked[name] = {"question": question, "misses": misses, "unit": number}
+        raise ValueError(f"prediction {name!r} needs either choices={{...}} or number='unit'")
+    question = filled(text, numbers)
+    _asked[name] = {"question": question, "misses": choices or {}, "unit": number}
     if answer is not None:
         record(name, answer)
-    options = [_words(choice) for choice in misses] or [f"a number, in {number}"]
-    how = "Answer before you run on; the answer stays on your machine. Without buttons, write answer=... in the cell."
+    options = [_words(choice) for choice in choices or ()] or [f"a number, in {number}"]
+    how = f"Answer before you run on; the answer stays on your machine. Without buttons: predict({name!r}, answer=...)."
     text = "\n".join([f"Your prediction: {question}", *(f"   - {option}" for option in options), how])
     listed = "\n".join(f"- {option}" for option in options)
     present(text, f"**Your prediction:** {question}\n\n{listed}\n\n*{how}*", lambda: _widget(name))

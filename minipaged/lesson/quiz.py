@@ -1,10 +1,4 @@
-"""Five questions at the end of a chapter, each choice with its own answer.
-
-    quiz("02_waste", [
-        Question("What is lost to external fragmentation?",
-                 right=("Holes too small for the next request", "They are free, and nobody can use them."),
-                 wrong={"Room that a request fills later": "That is reserved, not lost: ...", ...}),
-        ...])
+"""Five questions at the end of a chapter, each choice with its own answer (texts: minipaged.lesson.questions).
 
 In a live notebook a click, or Tab and the space bar, gives the answer to your choice. Without a kernel the
 questions stand there as text, with the answers folded.
@@ -13,41 +7,45 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from minipaged.lesson import questions as stored
 from minipaged.lesson.choice import choice_buttons
 from minipaged.lesson.present import Widget, present
+from minipaged.lesson.questions import Question, filled
 
 NUM_QUESTIONS = 5
 
 
-class Question(NamedTuple):
-    """A question, its right choice with what to say to it, and the wrong ones with theirs."""
+def quiz(chapter: str, **numbers: object) -> None:
+    """Show the quiz of a chapter; `numbers` fill the `{name}` in its texts.
 
-    text: str
-    right: tuple[str, str]
-    wrong: dict[str, str]
-
-    def choices(self) -> list[tuple[str, str]]:
-        """(choice, feedback) in an order that comes from the words alone, so it is the same for everybody."""
-        def shuffled(choice: tuple[str, str]) -> str:
-            return hashlib.sha256(f"{self.text}|{choice[0]}".encode()).hexdigest()
-        return sorted([self.right, *self.wrong.items()], key=shuffled)
-
-
-def quiz(chapter: str, questions: Sequence[Question]) -> None:
-    """Show the quiz of a chapter. Errors: ValueError if there are not five questions, or a choice has no feedback."""
+    Errors: ValueError if there are not five questions, a choice has no feedback, or a number is missing.
+    """
+    questions = [_filled(question, numbers) for question in stored.of(chapter).QUIZ]
     if len(questions) != NUM_QUESTIONS:
         raise ValueError(f"the quiz of {chapter} has {len(questions)} questions; a chapter asks {NUM_QUESTIONS}")
     for question in questions:
-        texts = [text for choice in question.choices() for text in choice]
+        texts = [text for choice in choices(question) for text in choice]
         if len(question.wrong) < 2 or not all(text.strip() for text in texts):
             raise ValueError(f"{question.text!r} needs two or more wrong choices, and a sentence for every choice")
     present(_as_text(questions), _as_markdown(questions), lambda: _widget(questions))
 
 
+def choices(question: Question) -> list[tuple[str, str]]:
+    """(choice, feedback) in an order that comes from the words alone, so it is the same for everybody."""
+    def shuffled(choice: tuple[str, str]) -> str:
+        return hashlib.sha256(f"{question.text}|{choice[0]}".encode()).hexdigest()
+    return sorted([question.right, *question.wrong.items()], key=shuffled)
+
+
+def _filled(question: Question, numbers: dict[str, object]) -> Question:
+    text, right, wrong = question
+    return Question(filled(text, numbers), (filled(right[0], numbers), filled(right[1], numbers)),
+                    {filled(choice, numbers): filled(why, numbers) for choice, why in wrong.items()})
+
+
 def _letters(question: Question) -> list[tuple[str, str, str]]:
-    return [(chr(ord("a") + at), choice, feedback) for at, (choice, feedback) in enumerate(question.choices())]
+    return [(chr(ord("a") + at), choice, feedback) for at, (choice, feedback) in enumerate(choices(question))]
 
 
 def _as_text(questions: Sequence[Question]) -> str:
@@ -80,19 +78,19 @@ def _widget(questions: Sequence[Question]) -> Widget:
     score = ipywidgets.HTML(f"0 of {len(questions)} answered")
 
     def row(number: int, question: Question) -> Widget:
-        choices = question.choices()
+        offered = choices(question)
         label = ipywidgets.HTML(f"<b>{number}. {question.text}</b>")
         feedback = ipywidgets.HTML()
 
         def answer(position: int) -> None:
-            choice, words = choices[position]
+            choice, words = offered[position]
             right = choice == question.right[0]
             answered[number] = answered.get(number, right)  # the first choice counts
             feedback.value = f"{'&#10003; Right.' if right else '&#10007; Not this one.'} {words}"
             score.value = (f"{len(answered)} of {len(questions)} answered, {sum(answered.values())} right at the "
                            "first try")
 
-        buttons = choice_buttons([choice for choice, _ in choices], answer)
+        buttons = choice_buttons([choice for choice, _ in offered], answer)
         return ipywidgets.VBox([label, buttons, feedback]).add_class("minipaged-question")
 
     rows = [row(number, question) for number, question in enumerate(questions, 1)]

@@ -26,14 +26,10 @@
 # made all keys and values again each time.
 
 # %%
-from minipaged.lesson import Question, exercise_links, predict, quiz, reveal, source
+from minipaged.lesson import exercise_links, predict, quiz, reveal, source
 from minipaged.viz.show import show
 
-predict("kv-work", "A model writes 200 tokens. How many times more keys and values does it make if it keeps none?",
-        choices={2: "That would be one repetition. The text so far is read again for every single token",
-                 14: "The work grows with the square of the length, not with its root",
-                 100: "",
-                 40000: "That is 200 x 200. But the text is short at the start, and the model with a cache works too"})
+predict("kv-work")
 
 # %% [markdown]
 # ## What attention looks at
@@ -58,8 +54,8 @@ to_word = draw.normal(size=(WIDTH, VOCABULARY))
 
 
 def attend(queries, keys, values):
-    """Each query looks at the keys up to its own place, and takes a weighted mean of their values."""
-    place = np.arange(len(keys) - len(queries), len(keys))  # the queries belong to the last tokens
+    """Each query looks at the keys up to its own place: a weighted mean of their values."""
+    place = np.arange(len(keys) - len(queries), len(keys))  # queries are the last tokens'
     scores = np.where(np.arange(len(keys)) <= place[:, None], queries @ keys.T, -np.inf)
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     return weights / weights.sum(axis=1, keepdims=True) @ values
@@ -109,7 +105,8 @@ def write_with_cache(prompt, count):
     for _ in range(count):
         x = embedding[new]  # at first the prompt, then one token
         for layer, (keys, values) in enumerate(cache):
-            keys, values = np.vstack([keys, x @ to_key[layer]]), np.vstack([values, x @ to_value[layer]])
+            keys = np.vstack([keys, x @ to_key[layer]])
+            values = np.vstack([values, x @ to_value[layer]])
             cache[layer] = keys, values
             x = x + attend(x @ to_query[layer], keys, values)
         made += len(new)
@@ -117,7 +114,7 @@ def write_with_cache(prompt, count):
         text += new
     return text[len(prompt):], made
 
-
+# %%
 words_cached, made_cached = write_with_cache(prompt, 12)
 print("written:", words_cached, "the same" if words_cached == words else "different!")
 print("keys and values were made for", made_cached, "tokens")
@@ -159,7 +156,7 @@ reveal("kv-work", long_made / long_made_cached, "{:.1f} times as many")
 # tokens?
 
 # %%
-predict("kv-13b", "How many MiB (of 1,048,576 bytes) do 1,000 tokens of Llama-2-13B take?", number="MiB")
+predict("kv-13b")
 
 # %%
 from minipaged.formulas import format_bytes
@@ -237,8 +234,9 @@ show(kv_size_bars(shapes, long_text))
 
 # %%
 lengths = range(0, 16385, 512)
-show(kv_size_curve({"Llama-3-8B": llama3, "Mistral-7B v0.1, window": mistral, "Gemma-2-9B, half window":
-                    shapes["Gemma-2-9B"]}, lengths))
+curves = {"Llama-3-8B": llama3, "Mistral-7B v0.1, windows": mistral,
+          "Gemma-2-9B, windows in half of the layers": shapes["Gemma-2-9B"]}
+show(kv_size_curve(curves, lengths))
 
 # %% [markdown]
 # ## Break it
@@ -320,31 +318,8 @@ explorer
 # ## Quiz
 
 # %%
-quiz("01_kv_cache", [
-    Question("Why may a model keep the keys and values of old tokens?",
-             right=("Later tokens cannot change them",
-                    "A token looks only at itself and at those before it, so nothing new can reach it."),
-             wrong={"They are small": f"They are not: {per_token:,} bytes a token in Llama-2-13B. They are kept since "
-                                      "they stay valid.",
-                    "The weights do not change": "True, but a token's key would still change if it could see later "
-                                                 "tokens."}),
-    Question("Which of these grows while a request is answered?",
-             right=("Its KV cache", "By one key and one value in each layer for each token."),
-             wrong={"The weights": "They are the same for every request and every token.",
-                    "The query": "There is one query for the token at hand. It is used once and forgotten."}),
-    Question("Llama-3-8B has 32 query heads and 8 KV heads. Its cache, compared with 32 KV heads, is ...",
-             right=("a quarter", "8 of 32. Only heads that keep something count."),
-             wrong={"the same": "The queries are not kept, so their number does not matter. The KV heads do.",
-                    "half": "8 is a quarter of 32, and the formula is a plain product."}),
-    Question("A cache has 1,000,000,000 bytes. In GiB that is ...",
-             right=(f"{10**9 / 2**30:.3f}", "A GiB is the larger unit, so the number is smaller."),
-             wrong={f"{2**30 / 10**9:.3f}": "Upside down: a GiB is larger than a GB, so fewer of them fill the cache.",
-                    "1.000": "That would be GB."}),
-    Question("A layer has a sliding window of 4,096 tokens. For a text of 2,000 tokens it keeps ...",
-             right=("2,000 tokens", "The window is not full yet, so it saves nothing."),
-             wrong={"4,096 tokens": "It keeps no more than there is.",
-                    "none": "It keeps everything in the window, and here that is the whole text."}),
-])
+quiz("01_kv_cache", per_token=per_token,
+     query_heads=llama3.num_query_heads, kv_heads=llama3.num_kv_heads)
 
 # %% [markdown]
 # ## Next
@@ -360,5 +335,5 @@ from minipaged.sim.traces import load_trace
 
 answers = sorted(request.output_tokens for request in load_trace("azure-conv").requests)
 half_shorter_than = answers[len(answers) // 2]
-print(f"{len(answers):,} answers; half of them are shorter than {half_shorter_than} tokens, the longest has "
-      f"{answers[-1]:,}")
+print(f"{len(answers):,} answers: half have fewer than {half_shorter_than} tokens, "
+      f"the longest has {answers[-1]:,}")

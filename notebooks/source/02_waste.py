@@ -29,15 +29,11 @@
 # **reservation** (预留).
 
 # %%
-from minipaged.lesson import Question, exercise_links, predict, quiz, reveal, source
+from minipaged.lesson import exercise_links, predict, quiz, reveal, source
 from minipaged.viz.show import show
 
 LONGEST = 4096
-predict("waste-longest", "Of 100 slots of a busy server that reserves the longest text, how many hold a token?",
-        choices={90: "Most requests are far shorter than the longest one, and the rest of their room stays empty",
-                 60: "Most requests are far shorter than the longest one, and the rest of their room stays empty",
-                 27: "",
-                 5: "That holds for a short answer alone. Prompts fill much of the room from the start"})
+predict("waste-longest")
 
 # %% [markdown]
 # ## Three readers
@@ -79,8 +75,10 @@ regions = {name: memory.allocate(wish) for name, wish in wishes.items()}
 memory.free(regions.pop("B"))  # B is done and gives its room back
 
 now = {"A": 6, "C": 11, "D": 3}  # tokens that each has at this moment
-picture = [Region(name, place.start, len(place), now[name], wishes[name]) for name, place in regions.items()]
-show(region_strip(len(row), picture, wanted=16, title="E waits: it asks for 12 slots, which the buddies round to 16"))
+drawn = [Region(name, place.start, len(place), now[name], wishes[name])
+         for name, place in regions.items()]
+show(region_strip(len(row), drawn, wanted=memory.rounded(12),
+                  title="E waits: it asks for 12 slots, which the buddies round to 16"))
 
 # %% [markdown]
 # Go through it from left to right. A wished for {{wishes["A"]}} slots and got {{len(regions["A"])}}. It has used
@@ -90,10 +88,11 @@ show(region_strip(len(row), picture, wanted=16, title="E waits: it asks for 12 s
 # Counted in numbers:
 
 # %%
-holdings = [Reservation(now[name], wishes[name], len(place)) for name, place in regions.items()]
+holdings = [Reservation(now[name], wishes[name], len(place))
+            for name, place in regions.items()]
 split = split_waste(holdings, memory.holes(), next_capacity=memory.rounded(12))
-print(f"{split.total} slots: {split.used} used, {split.reserved} reserved, {split.internal} internal, "
-      f"{split.external} external, {split.free} free")
+print(f"{split.total} slots: {split.used} used, {split.reserved} reserved, "
+      f"{split.internal} internal, {split.external} external, {split.free} free")
 print(f"a token in {split.utilization:.0%} of them")
 
 # %% [markdown]
@@ -139,7 +138,8 @@ recorded = load_trace("azure-conv")
 for what in ("input_tokens", "output_tokens"):
     sizes = sorted(getattr(request, what) for request in recorded.requests)
     tenth, half, most = (sizes[len(sizes) * part // 10] for part in (1, 5, 9))
-    print(f"{what:<13} one in ten below {tenth:>4,}, half below {half:>5,}, one in ten above {most:>5,}")
+    print(f"{what:<13} one in ten below {tenth:>4,}, half below {half:>5,}, "
+          f"one in ten above {most:>5,}")
 
 # %% [markdown]
 # Take the first {{len(trace)}} of them and let them all wait at the door, as in a rush hour. They are served by
@@ -160,14 +160,20 @@ block_size = 16
 num_blocks = model.num_blocks(gpu, block_size)
 num_slots = num_blocks * block_size
 trace = recorded.first(400).map(lambda request: replace(
-    request, arrival=0.0, input_tokens=min(request.input_tokens, LONGEST - request.output_tokens)))
+    request, arrival=0.0,
+    input_tokens=min(request.input_tokens, LONGEST - request.output_tokens)))
+print(f"{len(trace)} requests, {num_slots:,} slots")
+
+# %%
 results, shares, running = {}, {}, {}
 
 
 def serve(name, memory, fit="buddy"):
-    """Serve all requests; note where the slots are and how many are served at a time, while others wait."""
-    settings = Serving(num_blocks, block_size, memory, fit, max_model_len=LONGEST, enable_prefix_caching=False)
-    results[name] = simulate(settings.scheduler(), Roofline(gpu, model, block_size), trace, sample_every=0.5)
+    """Serve all; while others wait: where are the slots, how many are served at a time?"""
+    settings = Serving(num_blocks, block_size, memory, fit, max_model_len=LONGEST,
+                       enable_prefix_caching=False)
+    results[name] = simulate(settings.scheduler(), Roofline(gpu, model, block_size), trace,
+                             sample_every=0.5)
     start, end = full_window(results[name])
     shares[name] = metrics.memory_shares(results[name], start, end)
     running[name] = mean_running(results[name], start, end)
@@ -184,7 +190,8 @@ from minipaged.viz.figures.waste import waste_over_time, waste_stack
 
 need = sorted(request.input_tokens + request.output_tokens for request in trace.requests)
 half_need = need[len(need) // 2]
-show(waste_over_time(results["longest"].memory, title="Reserving the longest text: the memory over time"))
+show(waste_over_time(results["longest"].memory,
+                     title="Reserving the longest text: the memory over time"))
 
 # %% [markdown]
 # The widest band is *internal*: room that is held for tokens that will never come. That is not bad luck. It follows
@@ -199,11 +206,7 @@ show(waste_over_time(results["longest"].memory, title="Reserving the longest tex
 # true length of every request to the server, and it reserved exactly that, rounded as the buddies want it.
 
 # %%
-predict("waste-oracle", "With the true lengths known, of 100 slots how many hold a token?",
-        choices={98: "The room is right at the end, but it is taken at the start; and regions must lie in one piece",
-                 80: "Rounding to a power of two alone takes a quarter",
-                 59: "",
-                 30: "It is far better than reserving the longest text"})
+predict("waste-oracle")
 
 # %% [markdown]
 # We let it run against two others: one that reserves the next power of two above the answer, which a clever guesser
@@ -235,10 +238,10 @@ show(waste_stack(shares, title="Where the slots are while requests wait"))
 
 # %%
 serve("true length, first fit", "oracle", fit="first_fit")
-print(f"{'':<24}{'used':>7}{'reserved':>10}{'internal':>10}{'external':>10}{'at a time':>11}{'all served':>12}")
+kinds = ("used", "reserved", "internal", "external")
+print(" " * 24 + "".join(f"{kind:>10}" for kind in kinds) + "  at a time  all served")
 for name, share in shares.items():
-    parts = "".join(f"{share[kind]:>{width}.1%}" for kind, width in
-                    (("used", 7), ("reserved", 10), ("internal", 10), ("external", 10)))
+    parts = "".join(f"{share[kind]:>10.1%}" for kind in kinds)
     print(f"{name:<24}{parts}{running[name]:>11.1f}{results[name].end:>10.0f} s")
 
 # %% [markdown]
@@ -262,9 +265,10 @@ from minipaged.viz.figures.timeline import batching_gantt
 piece = museum.piece("admits-for-max-tokens")
 right, wrong = piece.right(), piece.wrong()
 pool = right.events.select("pool")[0]
-show(batching_gantt({"blocks when they are needed": right.events, "room for the longest answer": wrong.events}))
+show(batching_gantt({"blocks when they are needed": right.events,
+                     "room for the longest answer": wrong.events}))
 print(piece.source)
-steps = {name: len(run.events.select("step")) for name, run in (("right", right), ("wrong", wrong))}
+steps = {"right": len(right.events.select("step")), "wrong": len(wrong.events.select("step"))}
 
 # %% [markdown]
 # In the lower run B stands at the door until A has ended, though most of the pool is free. In the upper one both run,
@@ -304,8 +308,10 @@ explorer
 
 # %% tags=["hidden"]
 memory_control, size_control, pool_control, _ = explorer.controls
-by_pool = {pool: explorer.at(memory="max", pool=pool).data["shares"]["used"] for pool in pool_control.values}
-by_size = {size: explorer.at(block_size=size).data["shares"]["used"] for size in size_control.values}
+by_pool = {pool: explorer.at(memory="max", pool=pool).data["shares"]["used"]
+           for pool in pool_control.values}
+by_size = {size: explorer.at(block_size=size).data["shares"]["used"]
+           for size in size_control.values}
 small, large = 8192, 16384
 too_large = next(size for size, used in by_size.items() if used < 0.8)
 
@@ -331,30 +337,8 @@ too_large = next(size for size, used in by_size.items() if used < 0.8)
 # ## Quiz
 
 # %%
-quiz("02_waste", [
-    Question("A request holds 16 slots. It has 6 tokens and will end with 10. How many slots are internal waste?",
-             right=("6", "16 - 10. They are held and never filled."),
-             wrong={"4": "Those 4 will still be filled: they are reserved.",
-                    "10": "Of the 10 empty slots 4 will still be filled. Only the rest is lost."}),
-    Question("Which kind of waste can an allocator with blocks of one size not have?",
-             right=("external", "Every free block fits every wish, so no hole is too small."),
-             wrong={"internal": "The last block of a request is seldom full. That is internal, but small.",
-                    "reserved": "A block is taken for its first token; the others of that block come later."}),
-    Question(f"Why does the oracle still waste {1 - shares['true length']['used']:.0%}?",
-             right=("Its regions are taken early, rounded up, and must lie in one piece",
-                    "Time, rounding and holes. None of them comes from not knowing."),
-             wrong={"It guesses some lengths wrong": "An oracle never does. The waste is in the shape of the memory.",
-                    "Its regions are too small": "They are never too small: it knows the true length."}),
-    Question("A free hole of 8 slots lies in the memory; the next request asks for 16. The 8 slots are ...",
-             right=("external fragmentation", "Free, and of no use to the one who waits."),
-             wrong={"free": "They would be, if the request could use them.",
-                    "internal fragmentation": "Internal waste lies inside a region. Nobody holds these slots."}),
-    Question("Why is waste so costly?",
-             right=("Fewer requests run at a time, so all wait longer",
-                    f"Yes: {running['longest']:.0f} at a time in place of {running['blocks of 16']:.0f}."),
-             wrong={"Empty memory slows the GPU down": "The chip does not mind. It has too little to do.",
-                    "Answers get worse": "They are the same, token for token. They come later."}),
-])
+quiz("02_waste", oracle_empty=1 - shares["true length"]["used"],
+     few=running["longest"], many=running["blocks of 16"])
 
 # %% [markdown]
 # ## Next

@@ -7,7 +7,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from minipaged.lesson import Question
+from minipaged.lesson.questions import Question
+from minipaged.lesson.quiz import choices
 
 QUESTIONS = [Question(f"Question {number}?", right=(f"this {number}", f"because {number}"),
                       wrong={f"that {number}": f"no, since {number}", f"neither {number}": f"look {number}"})
@@ -18,10 +19,13 @@ QUESTIONS = [Question(f"Question {number}?", right=(f"this {number}", f"because 
 def notebook(tmp_path):
     progress = tmp_path / "progress.json"
     cells = [f"import os\nos.environ['MINIPAGED_PROGRESS'] = {str(progress)!r}\n"
-             "from minipaged.lesson import Question, predict, quiz, reveal",
-             "predict('w', 'How many?', choices={5: 'too few', 25: '', 90: ''})",
-             "predict('n', 'How much?', number='MiB')",
-             f"quiz('x', {QUESTIONS!r})"]
+             "from types import SimpleNamespace\nfrom minipaged.lesson import predict, questions, quiz\n"
+             "from minipaged.lesson.questions import Prediction, Question\n"
+             "asked = {'w': Prediction('How many?', {5: 'too few', 25: '', 90: ''}), "
+             "'n': Prediction('How much?', number='MiB')}\n"
+             "questions.predictions = lambda: asked\n"
+             f"questions.of = lambda chapter: SimpleNamespace(QUIZ={QUESTIONS!r})",
+             "predict('w')", "predict('n')", "quiz('x')"]
     path = tmp_path / "lesson.ipynb"
     metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     nbformat.write(new_notebook(cells=[new_code_cell(cell) for cell in cells], metadata=metadata), path)
@@ -56,11 +60,11 @@ def test_answers_are_given_by_keyboard(open_notebook, notebook, axe, shots):
         group = questions.locator(".minipaged-question").nth(number - 1)
         group.locator("button").first.focus()
         page.keyboard.press("Space")
-        group.get_by_text(question.choices()[0][1]).wait_for()
+        group.get_by_text(choices(question)[0][1]).wait_for()
         page.keyboard.press("Tab")
         page.keyboard.press("Space")
-        group.get_by_text(question.choices()[1][1]).wait_for()
-    right = sum(question.choices()[0] == question.right for question in QUESTIONS)
+        group.get_by_text(choices(question)[1][1]).wait_for()
+    right = sum(choices(question)[0] == question.right for question in QUESTIONS)
     questions.get_by_text(f"5 of 5 answered, {right} right at the first try").wait_for()
     questions.screenshot(path=shots / "quiz.png")
     first.screenshot(path=shots / "prediction.png")

@@ -1,35 +1,62 @@
 """Quiz, source and prose: what a chapter shows is complete, the same every time, and tied to the code."""
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from minipaged.formulas import split_waste
-from minipaged.lesson import Question, prose, quiz, source
-from minipaged.lesson.quiz import _widget
+from minipaged.lesson import prose, questions, quiz, source
+from minipaged.lesson.questions import Question
+from minipaged.lesson.quiz import _widget, choices
 from minipaged.sim.regions import BuddyAllocator
+
+
+@pytest.fixture
+def asked(monkeypatch) -> list[Question]:
+    """The questions that the quiz of chapter "x" will have."""
+    asked = list(QUESTIONS)
+    monkeypatch.setattr(questions, "of", lambda chapter: SimpleNamespace(QUIZ=asked))
+    return asked
+
 
 QUESTIONS = [Question(f"Question {number}?", right=("this", "because"), wrong={"that": "no, since", "neither": "look"})
              for number in range(5)]
 
 
-def test_quiz_text_holds_every_choice_and_its_feedback_in_a_fixed_order(capsys):
-    quiz("x", QUESTIONS)
+def test_quiz_text_holds_every_choice_and_its_feedback_in_a_fixed_order(asked, capsys):
+    quiz("x")
     first = capsys.readouterr().out
-    quiz("x", QUESTIONS)
+    quiz("x")
     assert capsys.readouterr().out == first
     for words in ("Question 4?", ") that", "right: because", "no: no, since"):
         assert words in first
     assert first.index("Answers:") > first.index("Question 4?")
-    assert len({tuple(choice for choice, _ in question.choices()) for question in QUESTIONS}) > 1  # not always first
+    assert len({tuple(choice for choice, _ in choices(question)) for question in QUESTIONS}) > 1  # not always first
 
 
-def test_quiz_refuses_what_is_incomplete():
-    with pytest.raises(ValueError, match="4 questions"):
-        quiz("x", QUESTIONS[:4])
-    with pytest.raises(ValueError, match="two or more wrong"):
-        quiz("x", [*QUESTIONS[:4], Question("Q?", ("a", "b"), {"c": "d"})])
-    with pytest.raises(ValueError, match="a sentence for every choice"):
-        quiz("x", [*QUESTIONS[:4], Question("Q?", ("a", "b"), {"c": "d", "e": " "})])
+@pytest.mark.parametrize("fifth, complaint", [
+    (None, "4 questions"),
+    (Question("Q?", ("a", "b"), {"c": "d"}), "two or more wrong"),
+    (Question("Q?", ("a", "b"), {"c": "d", "e": " "}), "a sentence for every choice"),
+    (Question("Q {size}?", ("a", "b"), {"c": "d", "e": "f"}), "needs the number 'size'"),
+])
+def test_quiz_refuses_what_is_incomplete(asked, fifth, complaint):
+    asked[4:] = [fifth] if fifth else []
+    with pytest.raises(ValueError, match=complaint):
+        quiz("x")
+
+
+def test_quiz_takes_its_numbers_from_the_run(asked, capsys):
+    asked[0] = Question("Of {all}?", ("{used:.0%}", "u"), {"b": "{used:.1%} it is", "c": "d"})
+    quiz("x", all=64, used=0.25)
+    shown = capsys.readouterr().out
+    assert "Of 64?" in shown and ") 25%" in shown and "25.0% it is" in shown
+
+
+def test_a_chapter_without_questions_is_named():
+    with pytest.raises(ValueError, match="'99_x' has no questions; there are: 01_kv_cache"):
+        quiz("99_x")
 
 
 def test_quiz_widget_answers_each_choice_and_counts_the_first():

@@ -6,18 +6,26 @@ import json
 import pytest
 
 from minipaged import cli
-from minipaged.lesson import predict, predictions, reveal, store
+from minipaged.lesson import predict, predictions, questions, reveal, store
+from minipaged.lesson.questions import Prediction
+
+ASKED = {"w": Prediction("How many of {all}?", choices={5: "that is the first second", 25: "", 90: ""}),
+         "n": Prediction("How much?", number="MiB"),
+         "t": Prediction("What grows?", choices={"weights": "", "cache": ""}),
+         "bad": Prediction("?")}
 
 
 @pytest.fixture(autouse=True)
 def progress(tmp_path, monkeypatch):
     monkeypatch.setenv("MINIPAGED_PROGRESS", str(tmp_path / "progress" / "labs.json"))
     monkeypatch.setattr(predictions, "_revealed", set())
+    monkeypatch.setattr(predictions, "_asked", {})
+    monkeypatch.setattr(questions, "predictions", lambda: ASKED)
     return tmp_path / "progress"
 
 
 def ask(**options) -> None:
-    predict("w", "How many?", choices={5: "that is the first second", 25: "", 90: ""}, **options)
+    predict("w", all=100, **options)
 
 
 def test_without_an_answer_nothing_is_written_and_the_text_is_always_the_same(progress, capsys):
@@ -46,7 +54,7 @@ def test_a_free_number_is_right_within_a_tenth(capsys):
     for answer, words in [("1,050", "right"), (2000, "2.0 times too high"), (500, "2.0 times too low")]:
         predictions._revealed.clear()
         store.save({})
-        predict("n", "How much?", number="MiB", answer=answer)
+        predict("n", answer=answer)
         reveal("n", 1000, "{} MiB")
         assert words in capsys.readouterr().out
 
@@ -65,7 +73,11 @@ def test_the_answer_may_change_until_the_reveal_and_not_after(capsys):
 
 def test_mistakes_of_an_author_are_named():
     with pytest.raises(ValueError, match="either choices"):
-        predict("x", "?")
+        predict("bad")
+    with pytest.raises(ValueError, match="no prediction 'x'; there are: w, n, t, bad"):
+        predict("x")
+    with pytest.raises(ValueError, match="needs the number 'all'"):
+        predict("w")
     with pytest.raises(ValueError, match="7 is no choice of 'w'; there are: 5, 25, 90"):
         ask(answer=7)
     with pytest.raises(ValueError, match="between the choices 25 and 5"):
@@ -74,11 +86,11 @@ def test_mistakes_of_an_author_are_named():
     with pytest.raises(ValueError, match="no prediction 'never'"):
         reveal("never", 1)
     with pytest.raises(ValueError, match="is a number, in MiB; got 'lots'"):
-        predict("n", "How much?", number="MiB", answer="lots")
+        predict("n", answer="lots")
 
 
 def test_text_choices(capsys):
-    predict("t", "What grows?", choices=["weights", "cache"], answer="weights")
+    predict("t", answer="weights")
     with pytest.raises(ValueError, match="no choice of 't'"):
         reveal("t", "neither")
     reveal("t", "cache")
@@ -113,7 +125,7 @@ def test_a_learner_exports_and_a_teacher_counts(tmp_path, capsys):
         assert cli.main(["predictions", "export", "-o", files[-1]]) == 0
     own = (tmp_path / "0.csv").read_text(encoding="utf-8").splitlines()
     assert own == ["prediction,question,answer,measured,right,overlooks",
-                   "w,How many?,5,24.1,no,that is the first second"]  # no name, no machine, no time
+                   "w,How many of 100?,5,24.1,no,that is the first second"]  # no name, no machine, no time
     capsys.readouterr()
     assert cli.main(["predictions", "class", *files, "--json"]) == 0
     first, second = json.loads(capsys.readouterr().out)
@@ -145,7 +157,7 @@ def test_buttons_and_the_number_box_record(capsys):
     _, buttons, said = predictions._widget("w").children
     buttons.children[0].click()
     assert said.value.startswith("Kept: 5") and store.load()["w"]["answer"] == 5
-    predict("n", "How much?", number="MiB")
+    predict("n")
     _, box, said = predictions._widget("n").children
     box.value = "lots"
     assert "is a number" in said.value

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from minipaged.lesson import prose
+from minipaged.lesson import prose, questions
 
 spec = importlib.util.spec_from_file_location("chapters", Path(__file__).with_name("chapters.py"))
 chapters = importlib.util.module_from_spec(spec)
@@ -21,7 +21,7 @@ each = pytest.mark.parametrize("name", [
     pytest.param(name, marks=pytest.mark.xfail(reason="written before the rules", strict=True))
     if name in NOT_YET else name for name in chapters.HERE])
 every = pytest.mark.parametrize("name", chapters.HERE)
-MOST_GRADE = 9.0
+MOST_GRADE, MOST_COLUMNS, MOST_LINES = 9.0, 96, 20
 CHINESE = re.compile(r"\*\*([^*]+)\*\* \(([\u4e00-\u9fff、]+)\)")
 
 
@@ -46,10 +46,12 @@ def test_a_prediction_is_measured_later_in_the_chapter(name):
     assert all(line < measured[key] for key, line in asked)
 
 
-def test_no_prediction_id_is_used_twice():
-    asked = [call.args[0].value for name in chapters.HERE for cell in chapters.source_cells(name)
-             if cell.cell_type == "code" for call in _calls(cell.source, "predict")]
-    assert sorted(asked) == sorted(set(asked))
+@each
+def test_a_chapter_asks_all_of_its_questions_and_no_others(name):
+    asked = {call.args[0].value for cell in chapters.source_cells(name) if cell.cell_type == "code"
+             for call in _calls(cell.source, "predict")}
+    assert asked == set(questions.of(name).PREDICTIONS)
+    assert asked <= set(questions.predictions())  # raises for an id that two chapters use
 
 
 def _calls(code: str, name: str) -> list[ast.Call]:
@@ -67,6 +69,14 @@ def test_numbers_of_the_text_are_inserted_or_given(name):
     assert [number for number in found if number not in given] == [], \
         f"write these as {{{{...}}}}, or give them with a reason in notebooks/given/{name}.txt"
     assert [number for number in given if number not in found] == [], "given, but no longer in the text"
+
+
+@each
+def test_code_cells_fit_a_screen(name):
+    """JupyterLab cuts longer lines off, and a longer cell is a wall."""
+    cells = [cell.source.splitlines() for cell in chapters.source_cells(name) if cell.cell_type == "code"]
+    assert [line for lines in cells for line in lines if len(line) > MOST_COLUMNS] == []
+    assert [lines[0] for lines in cells if len(lines) > MOST_LINES] == []
 
 
 @every

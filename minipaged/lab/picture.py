@@ -6,13 +6,14 @@ words for the terminal and for readers who do not see pictures.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from minipaged.core.events import Event
 from minipaged.lab.exercise import Exercise
 from minipaged.lab.search import Failure
 from minipaged.lab.trace import Step
-from minipaged.viz.replay import Replay, ReplayError, replay
+from minipaged.viz.replay import Replay, replay
 
 if TYPE_CHECKING:
     from minipaged.viz.show import Picture
@@ -21,13 +22,28 @@ MAX_BLOCKS = 32
 
 
 def logs(failure: Failure) -> tuple[list[Event], list[Event]]:
-    """The events of a right answer and of this one, both up to the first wrong step; their steps are the calls.
+    """The events of a right answer and of this one; their steps are the calls.
 
-    Until then both did the same, if perhaps with other blocks: so the right one goes on from this one's memory.
+    Where both did the same until the mistake, these are the whole runs. Where several answers are right, they may
+    have taken other blocks: then the right one goes on from this one's memory, by one call.
     """
     count = len(failure.steps)
     own = failure.seen or failure.steps
-    return _events([*own[:-1], *failure.expected[count - 1:count]]), _events(own)
+    right = failure.expected
+    if _events(right[:count - 1]) == _events(own[:count - 1]):
+        return _events(right), _events(own)
+    before = _events(own[:count - 1])
+    following = [_fitting(event, before) for event in _events(right[:count]) if event.step == count - 1]
+    return [*before, *(Event(len(before) + index, event.step, event.kind, event.data)
+                       for index, event in enumerate(following))], _events(own[:count])
+
+
+def _fitting(event: Event, before: list[Event]) -> Event:
+    """An allocation of a block that is not free in this memory takes the first that is."""
+    free = replay(before, strict=False).free_blocks()
+    if event.kind != "allocate" or event.block in free or not free:
+        return event
+    return replace(event, data={**event.data, "block": free[0]})
 
 
 def _events(steps: Sequence[Step]) -> list[Event]:
@@ -39,13 +55,33 @@ def _events(steps: Sequence[Step]) -> list[Event]:
 
 
 def states(failure: Failure) -> tuple[Replay, Replay] | None:
-    """Both memories; None where the events of this exercise show none, or nothing that can be drawn."""
+    """Both memories where they first look different, else at the end; None where the events of this exercise show
+    no memory, or nothing that can be drawn."""
     expected, own = logs(failure)
     try:
-        pair = replay(expected, strict=False), replay(own, strict=False)
-    except (ReplayError, LookupError, TypeError, AttributeError):  # an answer that is no block number
+        right, wrong = _Film(expected), _Film(own)
+        for _ in range(max(len(expected), len(own))):
+            right.forward()
+            wrong.forward()
+            if _rows(right.state) != _rows(wrong.state) or wrong.state.faults:
+                break
+    except (LookupError, TypeError, AttributeError):  # an answer that is no block number
         return None
-    return pair if 0 < pair[0].num_blocks <= MAX_BLOCKS and not pair[0].faults else None
+    if not 0 < right.state.num_blocks <= MAX_BLOCKS or right.state.faults:
+        return None
+    return right.state, wrong.state
+
+
+class _Film:
+    """A replay, one event at a time."""
+
+    def __init__(self, events: list[Event]) -> None:
+        self.state, self._left = Replay(), iter(events)
+
+    def forward(self) -> None:
+        event = next(self._left, None)
+        if event is not None:
+            self.state.see(event)
 
 
 def as_text(failure: Failure) -> str:
@@ -54,6 +90,8 @@ def as_text(failure: Failure) -> str:
     if pair is None:
         return ""
     wanted, own = map(_rows, pair)
+    if wanted == own and not pair[1].faults:
+        return "     memory: " + "; ".join(f"P{block} {text}" for block, text in enumerate(own))
     width = max(len("expected"), *map(len, wanted))
     lines = [f"     block  {'expected':<{width}}  yours"]
     lines += [f"   {'>' if a != b else ' '} P{block:<5} {a:<{width}}  {b}"
@@ -93,11 +131,11 @@ def picture(exercise: Exercise, failure: Failure) -> Picture | None:
         figure = Figure(figsize=(WIDTH, 0.75 * height + 0.7), layout="constrained")
         for axes, state, title in zip(figure.subplots(1, 2), pair, ("expected", "yours")):
             _draw(axes, state, [a != b for a, b in zip(*rows)], names, columns, height)
-            axes.set_title(f"{title}, after call {len(failure.steps)}")
+            axes.set_title(title)
     differing = [f"P{block}: {a} expected, {b} in yours" for block, (a, b) in enumerate(zip(*rows)) if a != b]
     faults = [text for _, text in pair[1].faults[:1]]
-    alt = (f"Two maps of a pool of {pair[0].num_blocks} after call {len(failure.steps)}, a right answer's and yours. "
-           + ("; ".join(differing + faults) or "The blocks are held alike in both") + ".")
+    alt = (f"Two maps of a pool with num_blocks = {pair[0].num_blocks}, a right answer's and yours, where they first "
+           f"differ. {'; '.join(differing + faults) or 'The blocks are held alike in both'}.")
     return Picture(figure, alt, {"expected": rows[0], "yours": rows[1]})
 
 
@@ -125,13 +163,31 @@ def _draw(axes, state: Replay, differs: Sequence[bool], names: Sequence[str], co
 
 
 def show_failure(exercise: Exercise, failure: Failure) -> None:
-    """In a notebook the picture; elsewhere the table."""
+    """In a notebook both films on one clock, opened where they part, with the two maps as the still; elsewhere the
+    table."""
     from IPython.core.interactiveshell import InteractiveShell
 
     drawn = picture(exercise, failure) if InteractiveShell.initialized() else None
-    if drawn is not None:
-        from minipaged.viz.show import show
+    if drawn is None:
+        if text := as_text(failure):
+            print(text)
+        return
+    from IPython.display import display
 
-        show(drawn)
-    elif text := as_text(failure):
-        print(text)
+    bundle, metadata = drawn._repr_mimebundle_()
+    display({**_player(exercise, failure), **bundle}, raw=True, metadata=metadata)
+
+
+def _player(exercise: Exercise, failure: Failure) -> dict:
+    """The widget of both films; nothing where there is none."""
+    from minipaged.viz.film import Film, first_difference
+
+    expected, own = logs(failure)
+    parting = first_difference(expected, own)
+    start = min(event.time for event in parting if event is not None) if parting else len(own) - 1
+    try:
+        film = Film(expected, compare=own, title=exercise.title, labels=("expected", "yours"), start=start)
+        shown = film.widget()._repr_mimebundle_()
+    except (ImportError, ValueError, TypeError, LookupError):  # no anywidget, or events that no film can hold
+        return {}
+    return shown[0] if isinstance(shown, tuple) else shown or {}

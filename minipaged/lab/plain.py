@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 MAX_ITEMS = 100_000  # of one answer, all levels together
 MAX_DEPTH = 30
+_KEYS = (bool, int, float, str, bytes, tuple)
 #: dtype -> largest relative and absolute difference of two arrays that count as equal
 TOLERANCES = {"float64": 1e-9, "float32": 2e-5, "float16": 1e-2, "bfloat16": 3e-2}
 FLOAT_TOLERANCE = 1e-9
@@ -33,12 +34,12 @@ class Array(NamedTuple):
 
 
 class Odd(NamedTuple):
-    """A value of a type that is no plain data, by the name of its type. Equal to nothing."""
+    """A value that is no plain data: the name of its type, or some words. Equal to nothing."""
 
-    type_name: str
+    what: str
 
     def __repr__(self) -> str:
-        return f"an object of type {self.type_name}"
+        return self.what if " " in self.what else f"an object of type {self.what}"
 
 
 class Said(NamedTuple):
@@ -60,13 +61,13 @@ def _copy(value: object, left: list[int], depth: int) -> object:
     left[0] -= 1
     if value is None or kind in (bool, int, float, str, bytes, Array, Odd):
         return value
-    if depth > MAX_DEPTH or left[0] < 0:
-        return Odd("too large or too deep")
+    if depth > MAX_DEPTH or left[0] < 0 or (kind in (list, tuple, dict) and len(value) > left[0]):
+        return Odd("something too large or too deep for an answer")
     if kind in (list, tuple):
         return kind(_copy(item, left, depth + 1) for item in value)
     if kind is dict:
-        return {_copy(key, left, depth + 1) if type(key) in (bool, int, float, str, bytes, tuple) else Odd("key"):
-                _copy(item, left, depth + 1) for key, item in value.items()}
+        return {_copy(key, left, depth + 1) if type(key) in _KEYS else Odd("an odd key"): _copy(item, left, depth + 1)
+                for key, item in value.items()}
     return _array(value, left) or Odd(_name(kind))
 
 

@@ -27,8 +27,8 @@ MAX_PRINTED = 2_000
 
 class Failure(NamedTuple):
     """A case that went wrong: the steps of a right answer, those of this one up to the first that differs, the
-    exception of the last step if it was one, and what the code printed. `seen`: as many steps again, from a run that
-    was not stopped, so that they have the events that followed from the last one (see `unstopped`)."""
+    exception of the last step if it was one, and what the code printed. `seen`: the steps of a run
+    that was not stopped at the mistake, so that a film can show what follows from it (see `unstopped`)."""
 
     case: dict
     expected: list[Step]
@@ -53,10 +53,9 @@ class Failure(NamedTuple):
 
 
 def has_events(failure: Failure) -> bool:
-    """Does the first wrong step, or the right one in its place, change what a film shows?"""
-    count = len(failure.steps)
-    right = failure.expected[count - 1].events if count <= len(failure.expected) else ()
-    return bool(right or failure.steps[-1].events or (failure.seen and failure.seen[-1].events))
+    """Has anything happened by the first wrong step that a film can show?"""
+    steps = [*failure.steps, *failure.seen, *failure.expected]
+    return any(kind != "pool" for step in steps for kind, _ in step.events)
 
 
 def unstopped(exercise: Exercise, answer: Answer, failure: Failure) -> Failure:
@@ -68,9 +67,8 @@ def unstopped(exercise: Exercise, answer: Answer, failure: Failure) -> Failure:
             exercise.drive(trace, copy.deepcopy(failure.case))
     except (Exception, TimeUp):
         pass  # what it has until then is enough, or is not used
-    count = len(failure.steps)
-    same = [step.call for step in trace.steps[:count]] == [step.call for step in failure.steps]
-    return failure._replace(seen=trace.steps[:count]) if same else failure
+    same = [step.call for step in trace.steps[:len(failure.steps)]] == [step.call for step in failure.steps]
+    return failure._replace(seen=trace.steps) if same else failure
 
 
 class _Capped(io.StringIO):
@@ -124,7 +122,7 @@ def find_failure(exercise: Exercise, answer: Answer) -> Failure | None:
                 found.append(failure)
                 if failure.hangs:
                     break
-    return min(found, key=lambda failure: failure.size, default=None)
+    return min(reversed(found), key=lambda failure: failure.size, default=None)  # of equals the one shrunk last
 
 
 def _by_hypothesis(exercise: Exercise, answer: Answer) -> Sequence[Failure]:

@@ -148,9 +148,9 @@ class Trace:
             self.cause = error
             names = tuple(kind.__name__ for kind in type(error).__mro__ if kind not in (BaseException, object))
             outcome = Outcome(RAISES, names, _first_line(error), _line_of(error))
-        shown = event(value) if event is not None and outcome.kind == RETURNS else None
+        shown = _try(event, value) if outcome.kind == RETURNS else None
         if view is not None and outcome.kind == RETURNS:
-            outcome = outcome._replace(value=view(value))
+            outcome = outcome._replace(value=_try(view, value) or value)
         self.steps.append(Step(text, outcome, (*self._early, *(() if shown is None else (shown,)))))
         self._early = []
         if outcome.kind in (HANGS, MUTATES):
@@ -160,6 +160,14 @@ class Trace:
             if index >= len(self._expected) or not self._agrees(self._expected[index].outcome, outcome):
                 raise TraceEnds
         return value if outcome.kind == RETURNS else None
+
+
+def _try(function: Callable[[object], object] | None, value: object) -> object:
+    """What a drive makes of a value; None where the value is not of the kind that it was written for."""
+    try:
+        return None if function is None else function(value)
+    except Exception:
+        return None
 
 
 def _arguments(args: Sequence, kwargs: dict) -> str:

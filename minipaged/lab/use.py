@@ -146,6 +146,10 @@ class Swap:
 
     def _sentence(self, error: Exception) -> str:
         names = ", ".join(self._parts)
+        first = error
+        while first.__context__ is not None and not isinstance(first, SwapError):
+            first = first.__context__  # what went wrong first; cleaning up may fail too
+        error = first if isinstance(first, SwapError) else error
         if isinstance(error, NotImplementedError):
             return f"✗ With your {names}: not written yet, it still has `raise NotImplementedError()`."
         if isinstance(error, SwapError):

@@ -101,6 +101,16 @@ def test_the_prefix_tree_branches_where_the_prompts_differ():
         prefix_tree(four_blocks()[:2])
 
 
+def test_the_log_of_a_wrong_implementation_is_drawn_and_told():
+    """A block that is handed out twice: the picture shows two holders, the sentence says what can't be."""
+    log = four_blocks()
+    log.emit("allocate", block=1, request="D", index=0, ref_count=1)
+    picture = block_map(log)
+    assert picture.data[1] == [1, ["A", "D"], False]
+    assert picture.alt.endswith("Something is wrong in this run: at event 8 P1 is handed out, but it is not free.")
+    assert "Something is wrong" in block_table_arrows(log).alt and "wrong" not in block_map(four_blocks()).alt
+
+
 def test_a_long_row_without_a_branch_is_one_box():
     log = EventLog()
     log.emit("pool", num_blocks=9, block_size=4, num_cpu_blocks=0, free_order="append")

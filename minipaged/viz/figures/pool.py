@@ -22,7 +22,7 @@ def block_map(events: Iterable[Event], until: int | None = None, columns: int = 
 
     White squares are free; dotted grey ones are free and still cached. Of a large pool the first 256 are drawn.
     """
-    state = replay(events, until)
+    state = replay(events, until, strict=False)
     drawn = state.holders[:MOST_BLOCKS]
     looks = looks_of(name for holders in drawn for name in holders)
     columns = min(columns, len(drawn))
@@ -40,7 +40,7 @@ def block_map(events: Iterable[Event], until: int | None = None, columns: int = 
         write(axes, x + 0.5, y + 0.5, str(block), _LABEL, fontsize=9)
     legend(figure, {**{f"request {name}": look for name, look in looks.items()},
                     "free, still cached": LOOKS["cached"], "free": LOOKS["free"]})
-    return Picture(figure, tell_pool(state),
+    return Picture(figure, tell_pool(state) + tell_faults(state),
                    [[block, names, state.is_cached(block)] for block, names in enumerate(drawn)])
 
 
@@ -55,6 +55,15 @@ def tell_pool(state: Replay) -> str:
             f"are shared; {state.free_count} are free, {cached} of these still cached.")
 
 
+def tell_faults(state: Replay) -> str:
+    """What can't be true in the log of a wrong implementation; nothing for a right one."""
+    if not state.faults:
+        return ""
+    time, what = state.faults[0]
+    more = f", and {len(state.faults) - 1} more such events" if len(state.faults) > 1 else ""
+    return f" Something is wrong in this run: at event {time} {what}{more}."
+
+
 @styled
 def free_queue(events: Iterable[Event], moments: Sequence[int] | None = None, most: int = 20) -> Picture:
     """The free queue, front first, after each event with a time in `moments` (default: after the last of each run
@@ -65,7 +74,7 @@ def free_queue(events: Iterable[Event], moments: Sequence[int] | None = None, mo
         moments = [time for time in gives if time + 1 not in gives][:6]
     if not moments:
         raise ValueError("the log never frees a block; name the moments (event times) to draw")
-    states = [replay(events, time) for time in moments]
+    states = [replay(events, time, strict=False) for time in moments]
     rows = [state.free_blocks() for state in states]
     wide = max(4, min(most, max(map(len, rows))))
     figure, axes = new_canvas(wide + 4.2, 1.35 * len(rows) + 0.25, 1)
@@ -94,7 +103,7 @@ def free_queue(events: Iterable[Event], moments: Sequence[int] | None = None, mo
                     "came since the row above": LOOKS["free"]._replace(edgecolor=INK)})
     said = "; ".join(f"after event {state.time}: {', '.join(f'P{block}' for block in row[:most]) or 'empty'}"
                      for state, row in zip(states, rows))
-    return Picture(figure, f"The free queue at {len(rows)} moments, front first. {said}.",
+    return Picture(figure, f"The free queue at {len(rows)} moments, front first. {said}.{tell_faults(states[-1])}",
                    {str(state.time): row for state, row in zip(states, rows)})
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from minipaged.core.events import Event
+from minipaged.viz.figures.pool import tell_faults
 from minipaged.viz.replay import Replay, replay
 from minipaged.viz.show import Picture
 from minipaged.viz.style import INK, LOOKS, MUTED, PAPER, Look, box, legend, new_canvas, styled, write
@@ -64,7 +65,7 @@ def prefix_tree(events: Iterable[Event], until: int | None = None, title: str | 
     Long rows without a branch are joined into one box when the tree would be deeper than 5. Errors: ValueError
     when nothing is cached, or more than 24 ends.
     """
-    state = replay(events, until)
+    state = replay(events, until, strict=False)
     roots = tree_of(state)
     if not roots:
         raise ValueError(f"nothing can be found in the prefix cache after event {state.time}; choose a later event, or "
@@ -91,7 +92,8 @@ def prefix_tree(events: Iterable[Event], until: int | None = None, title: str | 
     full, tails = len(state.full), sum(block not in state.full for block in state.tail)
     free = sum(state.ref_count[block] == 0 for block in state.full.keys() | state.tail.keys())
     return Picture(figure, f"Prefix tree of {full} full blocks and {tails} partly filled ones, {columns} levels deep "
-                           f"with {leaves} ends; {free} of these blocks are free and are evicted when they are needed.",
+                           f"with {leaves} ends; {free} of these blocks are free and are evicted when they are "
+                           f"needed.{tell_faults(state)}",
                    {"full": [[block, *state.full[block]] for block in sorted(state.full)],
                     "tail": [[block, *state.tail[block]] for block in sorted(state.tail)]})
 

@@ -71,7 +71,7 @@ def _doing(name: str, state: Replay, prompt: dict[str, int]) -> str | None:
         return "idle" if name in state.tables else None
     if one.status == WAITING:
         return "preempted" if one.preemptions else "waiting"
-    return "idle" if one.status == RUNNING else one.status
+    return "idle" if one.status == RUNNING else one.status if one.status in DOING else None
 
 
 def spans(steps: list[Step], name: str) -> list[tuple[str, int, int]]:

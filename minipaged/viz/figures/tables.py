@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from minipaged.core.events import Event
+from minipaged.viz.figures.pool import tell_faults
 from minipaged.viz.replay import Replay, replay
 from minipaged.viz.show import Picture
 from minipaged.viz.style import INK, LOOKS, MUTED, PAPER, VERMILION, Look, box, looks_of, new_canvas, styled, write
 
 WIDEST = 18  # boxes side by side
-NARROWEST = 10
+NARROWEST = 12
 HIGH = 3.7  # of one picture of tables and pool
 
 
@@ -26,14 +27,14 @@ def block_table_arrows(events: Iterable[Event], requests: Sequence[str] | None =
     Each box of a table is as full as its tokens; below each block of the pool is its reference count. A pool of
     more than 18 blocks is cut to those in use. Errors: ValueError when nobody holds a block or too much is asked.
     """
-    state = replay(events, until)
+    state = replay(events, until, strict=False)
     names = list(state.tables if requests is None else requests)
     blocks = blocks_to_draw(state, names)
     figure, axes = new_canvas(max(NARROWEST, _width(state, names), len(blocks)), HIGH, 0)
     draw_tables(axes, state, names, blocks, looks_of(state.tables))
     axes.set_title(title or f"Tables and pool after event {state.time}")
     return Picture(figure, f"Block tables above a pool of {state.num_blocks} blocks of {state.block_size} slots. "
-                           f"{tell_tables(state, names)}.",
+                           f"{tell_tables(state, names)}.{tell_faults(state)}",
                    {"time": state.time, "tables": {name: state.tables[name] for name in names},
                     "ref_count": {block: state.ref_count[block] for block in blocks}})
 
@@ -50,7 +51,7 @@ def copy_on_write(events: Iterable[Event], number: int = 0) -> Picture:
     taken = max(event.time for event in events[:copy.time] if event.kind == "allocate" and event.block == dst)
     dropped = min((event.time for event in events[copy.time:] if event.kind in ("release", "free")
                    and event.block == src and event.request == writer), default=copy.time)
-    before, after = replay(events, taken - 1), replay(events, dropped)
+    before, after = (replay(events, time, strict=False) for time in (taken - 1, dropped))
     step = next((event for event in events[copy.time:] if event.kind == "step"), None)
     start, count = step.scheduled[writer] if step and writer in step.scheduled else (0, 0)
     names = [name for name in after.tables if name == writer or src in after.tables[name]]

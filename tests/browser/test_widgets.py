@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import statistics
 import time
 from pathlib import Path
@@ -39,6 +40,14 @@ def press(page, element, key: str) -> float:
     return 1e3 * (time.perf_counter() - start)
 
 
+def slowness() -> float:
+    """How many times as long as alone a piece of work takes here now, at least 1."""
+    wall, alone = time.perf_counter(), time.process_time()
+    while time.process_time() - alone < 0.2:
+        pass
+    return max(1.0, (time.perf_counter() - wall) / (time.process_time() - alone))
+
+
 def test_everything_is_moved_by_keyboard_alone(open_notebook, notebook, axe, shots):
     """Tab goes through the controls in order; an arrow changes the setting, the picture and the sentence."""
     lab = open_notebook(notebook)
@@ -46,7 +55,7 @@ def test_everything_is_moved_by_keyboard_alone(open_notebook, notebook, axe, sho
     page = lab.page
     page.locator(EXPLORER).nth(len(EXPLORERS) - 1).wait_for()
     axe(page, EXPLORER)
-    spent = []
+    spent, before_all = [], slowness()
     for index, make in enumerate(EXPLORERS.values()):
         explorer, element = make(), page.locator(EXPLORER).nth(index)
         controls = element.locator("input, select")
@@ -72,9 +81,18 @@ def test_everything_is_moved_by_keyboard_alone(open_notebook, notebook, axe, sho
         page.keyboard.press("Tab")
         press(page, element, "Enter")  # the button that brings the start values back
         assert element.locator(".sentence").inner_text() == make().shown.sentence
-    print(f"key to picture: median {statistics.median(spent):.0f} ms, worst {max(spent):.0f} ms of {len(spent)}")
-    assert statistics.median(spent) < LIMIT_MS
+    busy = max(before_all, slowness())
+    print(f"key to picture: median {statistics.median(spent):.0f} ms, worst {max(spent):.0f} ms of {len(spent)}, on a "
+          f"machine that others slow down {busy:.1f} times")
+    assert statistics.median(spent) < LIMIT_MS * busy
     page.locator(".jp-Notebook").screenshot(path=shots / "explorers.png")
+
+    page.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+    page.locator("body[data-jp-theme-light=false]").wait_for(state="attached")
+    axe(page, EXPLORER)
+    page.screenshot(path=shots / "explorers_dark.png")
+    page.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})")
+    page.locator("body[data-jp-theme-light=true]").wait_for(state="attached")  # it is kept for the next test
 
     lab.run_all()  # a second time in the same kernel
     page.locator(EXPLORER).nth(len(EXPLORERS) - 1).wait_for()
@@ -109,3 +127,67 @@ def test_a_notebook_that_nobody_runs_shows_pictures(open_notebook, notebook):
     page.locator(PICTURE).nth(len(EXPLORERS) - 1).wait_for()
     assert page.locator(PICTURE).count() == len(EXPLORERS)
     assert page.locator(EXPLORER).count() == 0
+
+
+# ---- the face alone, on a page with a model of our own
+
+PAGE = """<!doctype html><html lang="en"><meta name="viewport" content="width=device-width"><title>t</title>
+<style>%s</style><body><div id="here"></div><script type="module">
+%s
+const listeners = {}, state = %s;
+window.asked = [];
+const model = {
+  get: (name) => state[name],
+  set: (name, value) => { state[name] = value; (listeners["change:" + name] ?? []).forEach((call) => call()); },
+  save_changes: () => window.asked.push(state.asked),
+  on: (name, call) => (listeners[name] ??= []).push(call),
+  off: (name, call) => { listeners[name] = listeners[name].filter((one) => one !== call); },
+};
+window.answer = (turn) => model.set("answer", {...state.answer, turn});
+window.leave = render({ model, el: document.getElementById("here") });
+window.ready = true;
+</script></body></html>"""
+
+
+@pytest.fixture
+def face(visit, tmp_path):
+    """`face(width)`: the page of waste_explorer at that width."""
+    from minipaged.viz.widgets.view import ExplorerView
+
+    folder = Path(importlib.util.find_spec("minipaged.viz.widgets").origin).parent
+    view = ExplorerView(EXPLORERS["waste_explorer"]())
+    state = json.dumps({name: getattr(view, name) for name in ("title", "controls", "asked", "answer")})
+    script = (folder / "explorer.js").read_text(encoding="utf-8").replace("export default { render };", "")
+    path = tmp_path / "face.html"
+    path.write_text(PAGE % ((folder / "explorer.css").read_text(encoding="utf-8"), script, state), encoding="utf-8")
+
+    def open_(width: int):
+        page = visit(path.as_uri(), width=width, height=800)
+        page.wait_for_function("() => window.ready")
+        return page
+    return open_
+
+
+def test_an_explorer_fits_a_phone(face, axe, shots):
+    page = face(390)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    axe(page, EXPLORER)
+    text = page.locator("svg text").first.evaluate("text => text.getBoundingClientRect().height")
+    assert text >= 9, f"words in the picture are {text:.1f} pixels high"
+    page.screenshot(path=shots / "explorer_phone.png")
+
+
+def test_one_question_at_a_time_and_the_newest_next(face):
+    page = face(1280)
+    slider = page.locator("input").first
+    slider.focus()
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+    start = EXPLORERS["waste_explorer"]().controls[1].values.index(16)
+    assert page.evaluate("() => asked.map((one) => one.values.block_size)") == [start + 1]
+    page.evaluate("() => answer(1)")
+    assert page.evaluate("() => asked.map((one) => one.values.block_size)") == [start + 1, start + 4]
+    page.evaluate("() => answer(2)")
+    assert page.evaluate("() => asked.length") == 2
+    page.evaluate("() => { leave(); answer(9); }")
+    assert page.locator(EXPLORER).get_attribute("data-turn") == "2", "a closed view still listens"

@@ -43,6 +43,7 @@ function render({ model, el }) {
   };
 
   const picture = make("div", { className: "picture" });
+  if (matchMedia("(max-width: 480px)").matches) picture.tabIndex = 0; // there it scrolls, so keys must reach it
   const sentence = make("p", { className: "sentence" });
   sentence.setAttribute("aria-live", "polite");
   const controls = model.get("controls").map((control) => {

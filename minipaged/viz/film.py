@@ -20,44 +20,22 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 from minipaged.core.events import Event, EventLog
 from minipaged.viz.film_data import encode
-from minipaged.viz.replay import replay
+from minipaged.viz.film_words import difference_in_words, first_difference, fullest, summary
 
 DATA_MIME = "application/vnd.minipaged.film+json"
 FOLDER = Path(__file__).with_name("film")
 #: The modules in the order in which they need each other.
-MODULES = ("data", "state", "replay", "words", "look", "canvas", "layout", "draw_map", "draw_lanes", "draw_strips",
-           "draw_tree", "draw_timeline", "compare", "board", "controls", "app")
+MODULES = ("data", "state", "apply_queues", "apply_memory", "replay", "words", "look", "canvas", "layout",
+           "draw_squares", "draw_map", "draw_lanes", "draw_strips", "draw_tree", "draw_timeline", "compare", "board",
+           "controls", "timeline", "actions", "page", "app", "mount")
 #: A notebook keeps the events of a film up to this many, of a longer one their digest.
 KEPT_EVENTS = 300
-SETTINGS = ("pool", "scheduler")  # what was set up, not what happened
 
 _IMPORT = re.compile(r'^import [^;]*? from "\./\w+\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class)\b)", re.MULTILINE)
-
-
-class Difference(NamedTuple):
-    """Where two logs part: the first events that differ (None: that log has ended)."""
-
-    left: Event | None
-    right: Event | None
-
-
-def first_difference(left: Iterable[Event], right: Iterable[Event]) -> Difference | None:
-    """The first events that differ in step, kind or data, or None. Pool and scheduler settings are not compared."""
-    happened = ([event for event in events if event.kind not in SETTINGS] for events in (left, right))
-    for one, other in _zip_longest(*happened):
-        if one is None or other is None or (one.step, one.kind, one.data) != (other.step, other.kind, other.data):
-            return Difference(one, other)
-    return None
-
-
-def _zip_longest(left: list[Event], right: list[Event]) -> Iterable[tuple[Event | None, Event | None]]:
-    for index in range(max(len(left), len(right))):
-        yield tuple(side[index] if index < len(side) else None for side in (left, right))
 
 
 @cache
@@ -110,9 +88,9 @@ class Film:
     @property
     def alt(self) -> str:
         """The film in words, made from its events."""
-        parts = [_summary(run, label) for run, label in zip(self.runs, self.labels)]
+        parts = [summary(run, label) for run, label in zip(self.runs, self.labels)]
         if len(self.runs) > 1:
-            parts.append(_difference_in_words(first_difference(*self.runs), self.labels))
+            parts.append(difference_in_words(first_difference(*self.runs), self.labels))
         return " ".join([f"{self.title}:", *parts])
 
     # ---- as a page ----
@@ -187,43 +165,6 @@ class Film:
 
 def _events(source: EventLog | Iterable[Event] | str | Path) -> list[Event]:
     return list(EventLog.load(source) if isinstance(source, (str, Path)) else source)
-
-
-def fullest(events: list[Event]) -> int:
-    """The time at which the most blocks are held, the last event of that step that has so many."""
-    free = best = events[0].num_blocks
-    when = 0
-    taken: set[int] = set()
-    for event in events:
-        if event.kind in ("allocate", "share", "swap_in"):
-            taken.add(event.block)
-        elif event.kind == "free":
-            taken.discard(event.block)
-        free = events[0].num_blocks - len(taken)
-        if free < best or (free == best and event.step == events[when].step):
-            best, when = free, event.time
-    return when
-
-
-def _summary(events: list[Event], label: str) -> str:
-    pool, steps = events[0], events[-1].step + 1
-    names = {event.request for event in events if event.kind in ("add", "fork")}
-    state = replay(events, until=fullest(events), strict=False)
-    copies, evictions, preemptions = (
-        sum(1 for event in events if event.kind == kind and event.data.get("reason", reason) == reason)
-        for kind, reason in (("copy", ""), ("withdraw", "evict"), ("preempt", "")))
-    return (f"{label + ': ' if label else ''}{len(events)} events in {steps} steps, {len(names)} requests in "
-            f"{pool.num_blocks} blocks of {pool.block_size} tokens; at the fullest moment, event {state.time}, "
-            f"{pool.num_blocks - state.free_count} blocks are in use; {copies} copies, {evictions} evictions, "
-            f"{preemptions} preemptions.")
-
-
-def _difference_in_words(difference: Difference | None, labels: tuple[str, ...]) -> str:
-    if difference is None:
-        return "The two runs do the same."
-    sides = [f"{label} {'has ended' if event is None else f'has {event.kind} (event {event.time}, step {event.step})'}"
-             for event, label in zip(difference, labels)]
-    return f"They first differ where {sides[0]} and {sides[1]}."
 
 
 _PAGE = """<!DOCTYPE html>

@@ -6,7 +6,17 @@ import { drawMap, mapHeight } from "./draw_map.js";
 import { FREE_HEIGHT, drawFree, drawHost, hostGrid } from "./draw_strips.js";
 import { drawTree, treeWords } from "./draw_tree.js";
 import { MARKS } from "./replay.js";
-import { blockWords, count, freeWords, hostWords, mapWords, number, queueWords, sentence, tableWords } from "./words.js";
+import {
+  blockWords,
+  count,
+  freeWords,
+  hostWords,
+  mapWords,
+  number,
+  queueWords,
+  sentence,
+  tableWords,
+} from "./words.js";
 
 const SLOW = 250; // milliseconds between the updates of what is costly, while the film plays
 const treeHeight = (numBlocks) => Math.min(150, 20 + 12 * numBlocks);
@@ -16,13 +26,19 @@ export function make(tag, fields = {}, ...children) {
   const element = document.createElement(tag);
   if (className) element.className = className;
   for (const [name, value] of Object.entries(rest)) {
-    if (name in element && !name.startsWith("aria")) element[name] = value; else element.setAttribute(name, value);
+    if (name in element && !name.startsWith("aria")) element[name] = value;
+    else element.setAttribute(name, value);
   }
   element.append(...children);
   return element;
 }
 
-const LEGEND = [["shared", "shared: a stripe for each holder; darker when small"], ["part", "empty part"], ["cached", "free, still cached"], ["free", "free"]];
+const LEGEND = [
+  ["shared", "shared: a stripe for each holder; darker when small"],
+  ["part", "empty part"],
+  ["cached", "free, still cached"],
+  ["free", "free"],
+];
 
 export class Board {
   constructor(run, label, onChoose) {
@@ -33,20 +49,37 @@ export class Board {
     this.when = make("p", { className: "mp-when" });
     this.inspector = make("p", { className: "mp-inspector" });
     this.element = make("section", { className: "mp-board", "aria-label": label || "the run" });
-    const left = make("div", { className: "mp-column" }), right = make("div", { className: "mp-column" });
-    this.element.append(make("div", { className: "mp-say" }, ...(label ? [make("h3", { textContent: label })] : []), this.when, this.said),
-      make("div", { className: "mp-columns" }, left, right));
+    const left = make("div", { className: "mp-column" }),
+      right = make("div", { className: "mp-column" });
+    this.element.append(
+      make(
+        "div",
+        { className: "mp-say" },
+        ...(label ? [make("h3", { textContent: label })] : []),
+        this.when,
+        this.said,
+      ),
+      make("div", { className: "mp-columns" }, left, right),
+    );
     this.panels = {};
     const panel = (column, name, title, words) => {
-      const picture = new Picture(title), fact = make("span");
-      const holder = make("div", { className: `mp-panel mp-${name}` }, make("h3", { textContent: `${title} ` }, fact), picture.canvas);
+      const picture = new Picture(title),
+        fact = make("span");
+      const holder = make(
+        "div",
+        { className: `mp-panel mp-${name}` },
+        make("h3", { textContent: `${title} ` }, fact),
+        picture.canvas,
+      );
       picture.canvas.addEventListener("click", (click) => this.choose(picture, click, onChoose));
       column.append(holder);
       this.panels[name] = { picture, fact, holder, words };
       return holder;
     };
     const map = panel(left, "map", "Block map", mapWords);
-    const legend = LEGEND.map(([kind, text]) => make("li", {}, make("i", { className: `mp-key-${kind}`, "aria-hidden": "true" }), text));
+    const legend = LEGEND.map(([kind, text]) =>
+      make("li", {}, make("i", { className: `mp-key-${kind}`, "aria-hidden": "true" }), text),
+    );
     map.append(make("ul", { className: "mp-legend" }, ...legend), this.inspector);
     panel(right, "lanes", "Requests", queueWords);
     panel(right, "free", "Free queue", freeWords);
@@ -56,7 +89,9 @@ export class Board {
 
   choose(picture, click, onChoose) {
     const box = picture.canvas.getBoundingClientRect();
-    const x = click.clientX - box.left, y = click.clientY - box.top, hit = picture.at(x, y);
+    const x = click.clientX - box.left,
+      y = click.clientY - box.top,
+      hit = picture.at(x, y);
     if (!hit) return;
     if (hit.grid) {
       const block = blockAt(hit.grid, x, y - hit.top);
@@ -72,14 +107,27 @@ export class Board {
 
   // `seen`: {selected, followed, theme, tiles, scale, playing, now}.
   draw(time, seen) {
-    const { run } = this, state = run.state(time), event = run.events[time];
+    const { run } = this,
+      state = run.state(time),
+      event = run.events[time];
     const number_ = run.stepEnds.findIndex((end) => end >= time);
-    const view = { ...seen, state, run, event, memo: this.memo, stepStart: number_ > 0 ? run.stepEnds[number_ - 1] + 1 : 0,
-      markOf: (one) => Object.keys(MARKS).find((kind) => MARKS[kind](one)) };
+    const view = {
+      ...seen,
+      state,
+      run,
+      event,
+      memo: this.memo,
+      stepStart: number_ > 0 ? run.stepEnds[number_ - 1] + 1 : 0,
+      markOf: (one) => Object.keys(MARKS).find((kind) => MARKS[kind](one)),
+    };
     this.view = view;
     const rare = !seen.playing || !(seen.now - this.lastRare < SLOW);
     if (rare) this.lastRare = seen.now;
-    this.setText(this.when, `event ${number(time)} of ${number(run.length - 1)} · step ${event.step < 0 ? "–" : number(event.step)}${seen.note}`);
+    this.setText(
+      this.when,
+      `event ${number(time)} of ${number(run.length - 1)} · step ${event.step < 0 ? "–" : number(event.step)}` +
+        seen.note,
+    );
     this.setText(this.said, (this.text = sentence(event, state.fault)));
     this.said.classList.toggle("mp-fault", Boolean(state.fault));
     this.drawPanels(view, rare);
@@ -87,11 +135,15 @@ export class Board {
     for (const { picture, words } of Object.values(this.panels)) picture.describe(words(state, run));
     const { map } = this.panels;
     map.picture.describe(`${mapWords(state, run)} ${tableWords(state, run, seen.selected)}`);
-    this.setText(this.inspector, seen.followed === null || seen.followed >= state.n ? "" : blockWords(state, run, seen.followed));
+    this.setText(
+      this.inspector,
+      seen.followed === null || seen.followed >= state.n ? "" : blockWords(state, run, seen.followed),
+    );
   }
 
   drawPanels(view, rare) {
-    const { state, run, scale } = view, { map, lanes, free, host, tree } = this.panels;
+    const { state, run, scale } = view,
+      { map, lanes, free, host, tree } = this.panels;
     const { grid, top, height } = mapHeight(state.n, map.width, this.label ? 210 : this.compact ? 300 : 340);
     if (map.picture.begin(map.width, height, scale)) drawMap(map.picture, view, grid, top);
     this.setText(map.fact, `${number(state.n - state.freeCount)} of ${count(state.n, "block")} in use`);
@@ -104,8 +156,11 @@ export class Board {
       if (host.picture.begin(host.width, places.height + 4, scale)) drawHost(host.picture, view, places);
       this.setText(host.fact, `${number(state.host.size)} of ${number(state.hostSize)} in use`);
     }
-    if (tree && (rare || state.n <= 128) && tree.picture.begin(tree.width, treeHeight(state.n), scale)) drawTree(tree.picture, view);
+    if (tree && (rare || state.n <= 128) && tree.picture.begin(tree.width, treeHeight(state.n), scale))
+      drawTree(tree.picture, view);
   }
 
-  setText(element, text) { if (element.textContent !== text) element.textContent = text; }
+  setText(element, text) {
+    if (element.textContent !== text) element.textContent = text;
+  }
 }

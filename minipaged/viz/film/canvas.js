@@ -33,7 +33,9 @@ export class Picture {
   }
 
   at(x, y) {
-    return this.hits.find(([left, top, width, height]) => x >= left && x < left + width && y >= top && y < top + height)?.[4];
+    return this.hits.find(
+      ([left, top, width, height]) => x >= left && x < left + width && y >= top && y < top + height,
+    )?.[4];
   }
 }
 
@@ -48,7 +50,8 @@ export function write(ctx, text, x, y, { size = 11, colour, align = "left", weig
 // Text on a small plate, so that a hatch does not cross it. Returns the plate's width.
 export function plate(ctx, text, x, y, theme, { size = 10, weight = 600, align = "center", colour } = {}) {
   ctx.font = `${weight} ${size}px ${FONT}`;
-  const width = ctx.measureText(text).width + 5, height = size + 3;
+  const width = ctx.measureText(text).width + 5,
+    height = size + 3;
   const left = align === "center" ? x - width / 2 : align === "right" ? x - width : x;
   ctx.fillStyle = theme.paper;
   rounded(ctx, left, y - height / 2, width, height, 3);
@@ -71,7 +74,9 @@ export function arrow(ctx, x0, y0, x1, y1, { head = true, bend = 0.5 } = {}) {
   ctx.stroke();
   if (!head) return;
   ctx.beginPath();
-  ctx.moveTo(x1 - 3.5, y1 - 6); ctx.lineTo(x1 + 3.5, y1 - 6); ctx.lineTo(x1, y1);
+  ctx.moveTo(x1 - 3.5, y1 - 6);
+  ctx.lineTo(x1 + 3.5, y1 - 6);
+  ctx.lineTo(x1, y1);
   ctx.fill();
 }
 

@@ -3,10 +3,16 @@
 // [time in a, time in b] of the first events that differ, or null. What was set up (pool, scheduler) is no difference.
 export function firstDifference(a, b) {
   const happened = (run) => run.events.filter(({ kind }) => kind !== "pool" && kind !== "scheduler");
-  const left = happened(a), right = happened(b);
-  const same = (one, other) => one.kind === other.kind && one.step === other.step
-    && a.fields[one.kind].every((field) => one[field] === other[field]
-      || (typeof one[field] === "object" && JSON.stringify(one[field]) === JSON.stringify(other[field])));
+  const left = happened(a),
+    right = happened(b);
+  const same = (one, other) =>
+    one.kind === other.kind &&
+    one.step === other.step &&
+    a.fields[one.kind].every(
+      (field) =>
+        one[field] === other[field] ||
+        (typeof one[field] === "object" && JSON.stringify(one[field]) === JSON.stringify(other[field])),
+    );
   let at = 0;
   while (at < left.length && at < right.length && same(left[at], right[at])) at++;
   if (at === left.length && at === right.length) return null;
@@ -20,8 +26,10 @@ export class Clock {
     this.times = runs.length > 1 ? together(runs) : [null];
     this.length = runs.length > 1 ? this.times[0].length : runs[0].length;
     this.positions = runs.map((run, which) => firstPositions(this.times[which], run.length));
-    const merged = (listOf) => [...new Set(runs.flatMap((run, which) => listOf(run).map((time) => this.positionOf(which, time))))]
-      .sort((a, b) => a - b);
+    const merged = (listOf) =>
+      [...new Set(runs.flatMap((run, which) => listOf(run).map((time) => this.positionOf(which, time))))].sort(
+        (a, b) => a - b,
+      );
     this.marks = Object.fromEntries(Object.keys(runs[0].marks).map((kind) => [kind, merged((run) => run.marks[kind])]));
     this.stepEnds = runs.length > 1 ? this.jointStepEnds() : runs[0].stepEnds;
     const differ = runs.length > 1 ? firstDifference(...runs) : null;
@@ -29,8 +37,12 @@ export class Clock {
     this.marks.difference = this.difference === null ? [] : [this.difference];
   }
 
-  at(position) { return this.times.map((times) => (times ? times[position] : position)); }
-  positionOf(which, time) { return this.positions[which] ? this.positions[which][time] : time; }
+  at(position) {
+    return this.times.map((times) => (times ? times[position] : position));
+  }
+  positionOf(which, time) {
+    return this.positions[which] ? this.positions[which][time] : time;
+  }
 
   jointStepEnds() {
     const step = (position) => Math.max(...this.at(position).map((time, which) => this.runs[which].events[time].step));
@@ -49,7 +61,8 @@ export class Clock {
 }
 
 function together(runs) {
-  const times = runs.map(() => []), at = runs.map(() => 0);
+  const times = runs.map(() => []),
+    at = runs.map(() => 0);
   while (runs.some((run, which) => at[which] < run.length)) {
     const step = Math.min(...runs.map((run, which) => run.events[at[which]]?.step ?? Infinity));
     const ends = runs.map((run, which) => {
@@ -61,7 +74,9 @@ function together(runs) {
     for (let k = 0; k < longest; k++) {
       runs.forEach((_, which) => times[which].push(Math.max(0, Math.min(at[which] + k, ends[which] - 1))));
     }
-    ends.forEach((end, which) => { at[which] = end; });
+    ends.forEach((end, which) => {
+      at[which] = end;
+    });
   }
   return times;
 }
@@ -69,6 +84,8 @@ function together(runs) {
 function firstPositions(times, length) {
   if (!times) return null;
   const positions = new Int32Array(length).fill(-1);
-  times.forEach((time, position) => { if (positions[time] < 0) positions[time] = position; });
+  times.forEach((time, position) => {
+    if (positions[time] < 0) positions[time] = position;
+  });
   return positions;
 }

@@ -21,12 +21,17 @@ function entries(flat, width, text) {
 // The events as the log has them: {time, step, kind, ...its fields}.
 export function decodeEvents(film) {
   const readers = film.kinds.map((kind) =>
-    Object.entries(film.columns[kind]).map(([field, column]) => [field, columnReader(column, film.strings)]));
+    Object.entries(film.columns[kind]).map(([field, column]) => [field, columnReader(column, film.strings)]),
+  );
   const rows = new Int32Array(film.kinds.length);
   const events = new Array(film.order.length);
-  let run = 0, left = film.steps[1];
+  let run = 0,
+    left = film.steps[1];
   for (let time = 0; time < events.length; time++) {
-    while (left === 0) { run += 2; left = film.steps[run + 1]; }
+    while (left === 0) {
+      run += 2;
+      left = film.steps[run + 1];
+    }
     left--;
     const kind = film.order.charCodeAt(time) - 97;
     const event = { time, step: film.steps[run], kind: film.kinds[kind] };
@@ -38,7 +43,10 @@ export function decodeEvents(film) {
 }
 
 class Numbering {
-  constructor() { this.items = []; this.numbers = new Map(); }
+  constructor() {
+    this.items = [];
+    this.numbers = new Map();
+  }
   of(item) {
     let number = this.numbers.get(item);
     if (number === undefined) {
@@ -53,7 +61,8 @@ class Numbering {
 // Events with small numbers beside the names, for quick replay: r (request), p (parent request), k and pk (keys),
 // plan ([request, start, tokens] of a step), sampled (requests of a commit), back (requests of a cancel).
 export function linkEvents(events) {
-  const names = new Numbering(), keys = new Numbering();
+  const names = new Numbering(),
+    keys = new Numbering();
   for (const event of events) {
     if ("request" in event) event.r = names.of(event.request ?? "");
     if (event.kind === "fork") event.p = names.of(event.parent);

@@ -4,7 +4,10 @@ import { count, number } from "./words.js";
 import { STATUS } from "./state.js";
 
 const LANES = ["running", "waiting", "paused", "swapped", "finished"];
-const LABEL = 74, ROW = 30, CHIP = 24, NARROW = 34;
+const LABEL = 74,
+  ROW = 30,
+  CHIP = 24,
+  NARROW = 34;
 
 export function laneNames(run) {
   return LANES.filter((name) => !["paused", "swapped"].includes(name) || run.lanes.has(name));
@@ -21,7 +24,8 @@ export function lanesHeight(run, rows) {
 
 // `rows`: how many rows the running requests may take; each other lane has one.
 export function drawLanes(picture, view, rows) {
-  const { ctx } = picture, { state, run, theme } = view;
+  const { ctx } = picture,
+    { state, run, theme } = view;
   const lanes = Object.fromEntries(LANES.map((name) => [name, []]));
   for (const r of state.running) lanes.running.push(r);
   for (const r of state.waiting) lanes[STATUS[state.requests.status[r]]]?.push(r);
@@ -32,8 +36,13 @@ export function drawLanes(picture, view, rows) {
     const height = name === "running" ? ROW * rows : ROW;
     const total = name === "finished" ? state.finished.length : lanes[name].length;
     write(ctx, name[0].toUpperCase() + name.slice(1), 0, y + 10, { size: 12, colour: theme.ink, weight: 600 });
-    write(ctx, name === "running" && state.seats && state.seats < 1000 ? `${total} of ${state.seats}` : number(total), 0, y + 22,
-      { size: 10, colour: theme.muted });
+    write(
+      ctx,
+      name === "running" && state.seats && state.seats < 1000 ? `${total} of ${state.seats}` : number(total),
+      0,
+      y + 22,
+      { size: 10, colour: theme.muted },
+    );
     drawChips(picture, view, lanes[name], total, { top: y, rows: height / ROW, name, place });
     y += height;
     ctx.fillStyle = theme.faint;
@@ -42,7 +51,9 @@ export function drawLanes(picture, view, rows) {
 }
 
 function drawChips(picture, view, requests, total, { top, rows, name, place }) {
-  const width = picture.width - LABEL, { ctx } = picture, { state, theme } = view;
+  const width = picture.width - LABEL,
+    { ctx } = picture,
+    { state, theme } = view;
   const seats = name === "running" && state.seats <= 16 ? state.seats : 0;
   const wanted = Math.max(requests.length, seats);
   let chip = Math.min(92, Math.floor((width * rows) / Math.max(wanted, 1)) - 4);
@@ -50,10 +61,15 @@ function drawChips(picture, view, requests, total, { top, rows, name, place }) {
   while (chip > NARROW && perRow * rows < wanted) perRow = Math.floor(width / (--chip + 4));
   chip = Math.max(chip, NARROW);
   perRow = Math.max(1, Math.floor(width / (chip + 4)));
-  const room = perRow * rows, hidden = total - (total > room ? room - 2 : total);
+  const room = perRow * rows,
+    hidden = total - (total > room ? room - 2 : total);
   const spot = (at) => [LABEL + (at % perRow) * (chip + 4), top + 1 + Math.floor(at / perRow) * ROW];
   requests.slice(0, total - hidden).forEach((r, at) => drawChip(picture, view, r, ...spot(at), chip, place.get(r)));
-  if (hidden) write(ctx, `+${number(hidden)}`, spot(total - hidden)[0] + 4, spot(total - hidden)[1] + 12, { size: 11, colour: theme.muted });
+  if (hidden)
+    write(ctx, `+${number(hidden)}`, spot(total - hidden)[0] + 4, spot(total - hidden)[1] + 12, {
+      size: 11,
+      colour: theme.muted,
+    });
   ctx.strokeStyle = theme.line;
   ctx.setLineDash([2, 3]);
   for (let at = requests.length; at < Math.min(seats, room); at++) {
@@ -64,8 +80,11 @@ function drawChips(picture, view, requests, total, { top, rows, name, place }) {
 }
 
 function drawChip(picture, view, r, x, y, width, position) {
-  const { ctx } = picture, { state, run, tiles, theme, selected, event } = view;
-  const small = width < 44, name = run.names[r], { computed, maxTokens, tokens } = state.requests;
+  const { ctx } = picture,
+    { state, run, tiles, theme, selected, event } = view;
+  const small = width < 44,
+    name = run.names[r],
+    { computed, maxTokens, tokens } = state.requests;
   const swatch = small ? width : 18;
   ctx.save();
   rounded(ctx, x, y, width, CHIP, 5);
@@ -87,11 +106,17 @@ function drawChip(picture, view, r, x, y, width, position) {
     ctx.font = `600 12px ${FONT}`;
     const nameWidth = ctx.measureText(name).width;
     ctx.font = `10px ${FONT}`;
-    const noteWidth = note && nameWidth + ctx.measureText(note).width + 16 < width - swatch ? ctx.measureText(note).width + 6 : 0;
-    write(ctx, fitted(ctx, name, width - swatch - 8 - noteWidth, 12, 600), x + swatch + 5, y + 10, { size: 12, colour: theme.ink, weight: 600 });
+    const noteWidth =
+      note && nameWidth + ctx.measureText(note).width + 16 < width - swatch ? ctx.measureText(note).width + 6 : 0;
+    write(ctx, fitted(ctx, name, width - swatch - 8 - noteWidth, 12, 600), x + swatch + 5, y + 10, {
+      size: 12,
+      colour: theme.ink,
+      weight: 600,
+    });
     if (noteWidth) write(ctx, note, x + width - 5, y + 10, { size: 10, colour: theme.muted, align: "right" });
   }
-  const chosen = r === selected, acting = event.r === r;
+  const chosen = r === selected,
+    acting = event.r === r;
   ctx.strokeStyle = chosen || acting ? theme.ink : theme.line;
   ctx.lineWidth = chosen ? 2.5 : acting ? 1.5 : 1;
   rounded(ctx, x + 0.5, y + 0.5, width - 1, CHIP - 1, 5);

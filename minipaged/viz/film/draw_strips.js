@@ -4,15 +4,22 @@ import { GUTTER, gridFor, placeOf, stripFor } from "./layout.js";
 import { number } from "./words.js";
 
 export const FREE_HEIGHT = 44;
-const CELL = 24, HALF = CELL / 2;
+const CELL = 24,
+  HALF = CELL / 2;
 
 export function drawFree(picture, view) {
-  const { ctx, width } = picture, { state, theme, tiles, followed, event } = view;
+  const { ctx, width } = picture,
+    { state, theme, tiles, followed, event } = view;
   const count = state.freeCount;
-  if (!count) { write(ctx, "No block is free", 0, 20, { size: 12, colour: theme.muted }); return; }
-  const strip = stripFor(count, width, ...(state.n > 1000 ? [36, 34] : [28, 26])), side = strip.size - 3;
+  if (!count) {
+    write(ctx, "No block is free", 0, 20, { size: 12, colour: theme.muted });
+    return;
+  }
+  const strip = stripFor(count, width, ...(state.n > 1000 ? [36, 34] : [28, 26])),
+    side = strip.size - 3;
   const cell = (block, at) => {
-    const x = at * strip.size, cached = state.isCached(block);
+    const x = at * strip.size,
+      cached = state.isCached(block);
     if (cached) ctx.drawImage(tiles.cached(side, CELL), x, 0, side, CELL);
     const touched = event.block === block;
     ctx.strokeStyle = block === followed ? theme.accent : touched ? theme.ink : cached ? theme.dots : theme.line;
@@ -26,8 +33,12 @@ export function drawFree(picture, view) {
     picture.hits.push([x, 0, side, CELL, { block }]);
   };
   state.freeBlocks(strip.first).forEach(cell);
-  state.freeBlocks(strip.last, state.prev).reverse().forEach((block, at) => cell(block, strip.first + 1 + at));
-  if (strip.last) write(ctx, "…", (strip.first + 0.5) * strip.size - 2, HALF, { size: 14, colour: theme.muted, align: "center" });
+  state
+    .freeBlocks(strip.last, state.prev)
+    .reverse()
+    .forEach((block, at) => cell(block, strip.first + 1 + at));
+  if (strip.last)
+    write(ctx, "…", (strip.first + 0.5) * strip.size - 2, HALF, { size: 14, colour: theme.muted, align: "center" });
   write(ctx, "↑ front: taken next", 0, CELL + 10, { size: 10, colour: theme.muted });
   const end = (strip.last ? strip.first + 1 + strip.last : count) * strip.size - 3;
   if (end > 240) write(ctx, "back ↑", end, CELL + 10, { size: 10, colour: theme.muted, align: "right" });
@@ -38,9 +49,12 @@ export function hostGrid(numBlocks, width) {
 }
 
 export function drawHost(picture, view, grid) {
-  const { ctx } = picture, { state, theme, tiles, event } = view, { side } = grid;
+  const { ctx } = picture,
+    { state, theme, tiles, event } = view,
+    { side } = grid;
   for (let block = 0; block < state.hostSize; block++) {
-    const [x, y] = placeOf(grid, block, 2), holders = state.host.get(block);
+    const [x, y] = placeOf(grid, block, 2),
+      holders = state.host.get(block);
     if (holders?.length) ctx.drawImage(tiles.owner(holders[0], side, side), x, y, side, side);
     else if (holders) ctx.drawImage(tiles.cached(side, side), x, y, side, side);
     const now = event.host_block === block;

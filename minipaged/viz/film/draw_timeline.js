@@ -13,7 +13,8 @@ export function timeAt(x, width, length) {
   return Math.max(0, Math.min(length - 1, Math.round(share * (length - 1))));
 }
 
-const placeAt = (position, width, length) => TIMELINE.label + (position / Math.max(1, length - 1)) * (width - TIMELINE.label - 4);
+const placeAt = (position, width, length) =>
+  TIMELINE.label + (position / Math.max(1, length - 1)) * (width - TIMELINE.label - 4);
 
 // Everything but the cursor; it is drawn once for each size and theme.
 export function drawTimelineGround(ctx, width, height, clock, theme) {
@@ -25,10 +26,16 @@ export function drawTimelineGround(ctx, width, height, clock, theme) {
     for (const position of clock.marks[kind]) {
       const x = placeAt(position, width, clock.length);
       if (x - last < 3) continue;
-      write(ctx, MARK_SHAPES[kind], (last = x), y, { size: kind === "evict" ? 8 : 7, colour: theme[kind], align: "center" });
+      write(ctx, MARK_SHAPES[kind], (last = x), y, {
+        size: kind === "evict" ? 8 : 7,
+        colour: theme[kind],
+        align: "center",
+      });
     }
   });
-  clock.runs.forEach((run, row) => drawUsed(ctx, width, kinds.length * TIMELINE.marks + row * TIMELINE.chart, clock, run, row, theme));
+  clock.runs.forEach((run, row) =>
+    drawUsed(ctx, width, kinds.length * TIMELINE.marks + row * TIMELINE.chart, clock, run, row, theme),
+  );
   if (clock.difference !== null) {
     ctx.fillStyle = theme.evict;
     const x = placeAt(clock.difference, width, clock.length);
@@ -38,14 +45,21 @@ export function drawTimelineGround(ctx, width, height, clock, theme) {
 }
 
 function drawUsed(ctx, width, top, clock, run, row, theme) {
-  const base = top + TIMELINE.chart - 2, room = TIMELINE.chart - 8, most = run.totals.blocks;
+  const base = top + TIMELINE.chart - 2,
+    room = TIMELINE.chart - 8,
+    most = run.totals.blocks;
   const columns = Math.floor(width - TIMELINE.label - 4);
   ctx.beginPath();
   ctx.moveTo(TIMELINE.label, base);
   for (let column = 0; column <= columns; column++) {
-    const from = Math.floor((column / columns) * (clock.length - 1)), to = Math.floor(((column + 1) / columns) * (clock.length - 1));
+    const from = Math.floor((column / columns) * (clock.length - 1)),
+      to = Math.floor(((column + 1) / columns) * (clock.length - 1));
     let used = 0;
-    for (let at = from, stride = Math.max(1, Math.floor((to - from) / 16)); at <= Math.min(Math.max(from, to - 1), clock.length - 1); at += stride) {
+    for (
+      let at = from, stride = Math.max(1, Math.floor((to - from) / 16));
+      at <= Math.min(Math.max(from, to - 1), clock.length - 1);
+      at += stride
+    ) {
       used = Math.max(used, run.used[clock.at(at)[row]]);
     }
     ctx.lineTo(TIMELINE.label + column, base - (used / most) * room);
@@ -58,7 +72,10 @@ function drawUsed(ctx, width, top, clock, run, row, theme) {
   ctx.stroke();
   ctx.fillStyle = theme.line;
   ctx.fillRect(TIMELINE.label, base - room, columns, 1);
-  write(ctx, fitted(ctx, clock.runs.length > 1 ? run.label : "used", TIMELINE.label - 4, 10), 0, base - room / 2 - 5, { size: 10, colour: theme.muted });
+  write(ctx, fitted(ctx, clock.runs.length > 1 ? run.label : "used", TIMELINE.label - 4, 10), 0, base - room / 2 - 5, {
+    size: 10,
+    colour: theme.muted,
+  });
   write(ctx, `of ${most}`, 0, base - room / 2 + 7, { size: 10, colour: theme.muted });
 }
 

@@ -3,11 +3,13 @@ import { plate, write } from "./canvas.js";
 import { treePlaces } from "./layout.js";
 import { count, who } from "./words.js";
 
-const MOST_NODES = 4000, LABEL_FROM = 17;
+const MOST_NODES = 4000,
+  LABEL_FROM = 17;
 
 // {nodes, places ...}: the tree of these blocks.
 function treeOf(state, blocks) {
-  const children = new Map(), keys = new Set();
+  const children = new Map(),
+    keys = new Set();
   const add = (parent, node) => {
     if (!children.has(parent)) children.set(parent, []);
     children.get(parent).push(node);
@@ -39,39 +41,60 @@ export function treeWords(state) {
   if (!blocks.length) return "Nothing is cached yet.";
   if (blocks.length > MOST_NODES) return `${count(blocks.length, "cached block")}: too many for a picture.`;
   const tree = treeOf(state, blocks);
-  return `Prefix tree: ${count(blocks.length, "cached block")} in ${count(tree.rows, "branch", "branches")}, ${tree.deepest + 1} deep at most.`;
+  const branches = count(tree.rows, "branch", "branches");
+  return `Prefix tree: ${count(blocks.length, "cached block")} in ${branches}, ${tree.deepest + 1} deep at most.`;
 }
 
 export function drawTree(picture, view) {
-  const { ctx, width, height } = picture, { state, run, theme, tiles, followed, selected, event } = view;
+  const { ctx, width, height } = picture,
+    { state, run, theme, tiles, followed, selected, event } = view;
   let blocks = cachedBlocks(state);
-  if (blocks.length > MOST_NODES) { // then only what the selected request holds
+  if (blocks.length > MOST_NODES) {
+    // then only what the selected request holds
     const table = state.tables.get(selected) ?? [];
-    write(ctx, treeWords(state) + (table.length ? ` This is the branch of ${who(run.names[selected])}.` : ""), 0, height - 10,
-      { size: 11, colour: theme.muted });
+    write(
+      ctx,
+      treeWords(state) + (table.length ? ` This is the branch of ${who(run.names[selected])}.` : ""),
+      0,
+      height - 10,
+      { size: 11, colour: theme.muted },
+    );
     blocks = table.filter((block) => block >= 0 && state.isCached(block));
   } else if (!blocks.length) write(ctx, treeWords(state), 0, 12, { size: 12, colour: theme.muted });
   if (!blocks.length) return;
   const tree = treeOf(state, blocks);
   const columns = tree.deepest + 1;
-  const cell = Math.max(2, Math.min(26, Math.floor((height - 2) / Math.max(tree.rows, 1)), Math.floor((width - 34) / columns)));
-  const stride = Math.max(cell, Math.min(cell * 1.6, (width - 34) / columns)), side = Math.max(2, cell - Math.max(1, cell * 0.22));
+  const cell = Math.max(
+    2,
+    Math.min(26, Math.floor((height - 2) / Math.max(tree.rows, 1)), Math.floor((width - 34) / columns)),
+  );
+  const stride = Math.max(cell, Math.min(cell * 1.6, (width - 34) / columns)),
+    side = Math.max(2, cell - Math.max(1, cell * 0.22));
   const root = cell >= 12 ? 34 : 8;
-  const x = (depth) => root + depth * stride, middle = (row) => row * cell + cell / 2 + 1;
+  const x = (depth) => root + depth * stride,
+    middle = (row) => row * cell + cell / 2 + 1;
   write(ctx, cell >= 12 ? "root" : "", 0, middle(0), { size: 10, colour: theme.muted });
   ctx.strokeStyle = theme.muted;
   ctx.beginPath();
   for (const { parent, depth, row } of tree.places) {
-    const fromX = parent ? x(parent.depth) + side : root - 8, fromY = parent ? middle(parent.row) : middle(0);
+    const fromX = parent ? x(parent.depth) + side : root - 8,
+      fromY = parent ? middle(parent.row) : middle(0);
     const bend = x(depth) - Math.min(5, (stride - side) / 2 + 1);
     ctx.moveTo(fromX, fromY);
-    ctx.lineTo(bend, fromY); ctx.lineTo(bend, middle(row)); ctx.lineTo(x(depth), middle(row));
+    ctx.lineTo(bend, fromY);
+    ctx.lineTo(bend, middle(row));
+    ctx.lineTo(x(depth), middle(row));
   }
   ctx.stroke();
   for (const { node, depth, row } of tree.places) {
-    const { block, tail } = node, holders = state.holders[block];
-    const height_ = tail ? Math.max(2, side * 0.62) : side, left = x(depth), top = middle(row) - height_ / 2;
-    const tile = holders.length ? tiles.owner(holders[0], Math.round(side), Math.round(height_)) : tiles.cached(Math.round(side), Math.round(height_));
+    const { block, tail } = node,
+      holders = state.holders[block];
+    const height_ = tail ? Math.max(2, side * 0.62) : side,
+      left = x(depth),
+      top = middle(row) - height_ / 2;
+    const tile = holders.length
+      ? tiles.owner(holders[0], Math.round(side), Math.round(height_))
+      : tiles.cached(Math.round(side), Math.round(height_));
     ctx.drawImage(tile, left, top, side, height_);
     const marked = block === followed ? theme.accent : event.block === block ? theme.ink : null;
     if (side >= 8 || marked) {

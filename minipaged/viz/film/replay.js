@@ -1,4 +1,5 @@
 // Any moment of a run, quickly: a keyframe, and the events since then. Going back is as quick as going on.
+import { apply } from "./apply_memory.js";
 import { State } from "./state.js";
 import { decodeEvents, linkEvents } from "./data.js";
 
@@ -16,8 +17,11 @@ export class Run {
   constructor(film, every = null) {
     Object.assign(this, linkEvents(decodeEvents(film)));
     this.label = film.label ?? "";
-    this.fields = Object.fromEntries(Object.entries(film.columns).map(([kind, columns]) => [kind, Object.keys(columns)]));
-    const { events } = this, numBlocks = events[0].num_blocks;
+    this.fields = Object.fromEntries(
+      Object.entries(film.columns).map(([kind, columns]) => [kind, Object.keys(columns)]),
+    );
+    const { events } = this,
+      numBlocks = events[0].num_blocks;
     this.every = every ?? Math.max(256, Math.ceil((events.length * numBlocks) / KEYFRAME_CELLS));
     this.keyframes = [];
     this.used = new Int32Array(events.length);
@@ -28,7 +32,7 @@ export class Run {
     this.lanes = new Set();
     this.current = new State(this.names.length);
     events.forEach((event, time) => {
-      this.current.apply(event);
+      apply(this.current, event);
       if (time % this.every === 0) this.keyframes.push(this.current.copy());
       this.used[time] = this.current.n - this.current.freeCount;
       for (const [kind, isIt] of Object.entries(MARKS)) if (isIt(event)) this.marks[kind].push(time);
@@ -41,17 +45,24 @@ export class Run {
     const last = this.current;
     this.peak = this.used.reduce((most, now) => Math.max(most, now), 0);
     this.hasTree = events.some((event) => event.kind === "publish");
-    this.totals = { requests: this.names.length, blocks: last.n, blockSize: last.blockSize, hostSize: last.hostSize,
-      steps: last.step + 1 };
+    this.totals = {
+      requests: this.names.length,
+      blocks: last.n,
+      blockSize: last.blockSize,
+      hostSize: last.hostSize,
+      steps: last.step + 1,
+    };
   }
 
-  get length() { return this.events.length; }
+  get length() {
+    return this.events.length;
+  }
 
   // The state after the event with this time. It is the player's own: it changes with the next call.
   state(time) {
     const ahead = time - this.current.time;
     if (ahead < 0 || ahead > this.every) this.current = this.keyframes[Math.floor(time / this.every)].copy();
-    while (this.current.time < time) this.current.apply(this.events[this.current.time + 1]);
+    while (this.current.time < time) apply(this.current, this.events[this.current.time + 1]);
     return this.current;
   }
 

@@ -4,6 +4,7 @@
     museum.names()                          what there is
     museum.exhibit(7893)                    what one sees, without saying why
     museum.piece("no-copy-on-write").film() the run with the bug beside the run without it
+    museum.mend("no-copy-on-write", mine)   is this a repair?
     museum.kills(my_test)                   which bugs a test of yours notices
 """
 from __future__ import annotations
@@ -23,13 +24,14 @@ from minipaged.museum import (
     swap,
     tables,
 )
-from minipaged.museum.exhibit import Exhibit, code
-from minipaged.museum.kills import Kills, run_kills
-from minipaged.museum.piece import Change, Piece, change
+from minipaged.museum.bug import Change, Piece, change
+from minipaged.museum.repair import Mended, signature, try_repair
+from minipaged.museum.showing import Exhibit, code
 from minipaged.museum.stage import JUDGES, Fault, Run, Stage, scene
+from minipaged.museum.trial import Kills, run_kills
 
-__all__ = ["JUDGES", "PIECES", "THEMES", "Change", "Exhibit", "Fault", "Kills", "Piece", "Run", "Stage", "change",
-           "code", "exhibit", "kills", "names", "piece", "scene"]
+__all__ = ["JUDGES", "PIECES", "THEMES", "Change", "Exhibit", "Fault", "Kills", "Mended", "Piece", "Run", "Stage",
+           "change", "code", "exhibit", "kills", "mend", "names", "piece", "scene", "signature"]
 
 THEMES = {"allocator": allocator, "tables": tables, "copy_on_write": copy_on_write, "keys": keys, "cache": cache,
           "lookup": lookup, "scheduling": scheduling, "steps": steps, "preemption": preemption, "swap": swap,
@@ -37,9 +39,9 @@ THEMES = {"allocator": allocator, "tables": tables, "copy_on_write": copy_on_wri
 PIECES: tuple[Piece, ...] = tuple(piece for theme in THEMES.values() for piece in theme.PIECES)
 
 
-def names() -> list[str]:
-    """The names of all pieces, theme after theme."""
-    return [piece.name for piece in PIECES]
+def names(chapter: str | None = None) -> list[str]:
+    """The names of all pieces, theme after theme; of one chapter, as "05_copy_on_write" or "05"."""
+    return [piece.name for piece in PIECES if chapter is None or piece.chapter.startswith(chapter)]
 
 
 def piece(name: str) -> Piece:
@@ -75,3 +77,11 @@ def kills(test, pieces: list[str] | None = None, seconds: float = 2.0) -> Kills:
     chosen = [piece(name) for name in pieces] if pieces is not None else [
         one for one in PIECES if one.test.startswith("tests/core/")]
     return run_kills(test, chosen, seconds)
+
+
+def mend(name: str, *functions) -> Mended:
+    """Put your own functions in the place of a piece's wrong ones (`signature` says which) and play its scene.
+
+    Errors: ValueError for a name that there is not or another number of functions.
+    """
+    return try_repair(piece(name), functions)

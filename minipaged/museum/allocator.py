@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from minipaged.core import BlockAllocator, KVCacheManager
 from minipaged.errors import BlockError, OutOfBlocks
-from minipaged.museum.piece import Piece, change
+from minipaged.museum.bug import Piece, change
 from minipaged.museum.stage import Stage, scene
 
 CHAPTER = "03_blocks"

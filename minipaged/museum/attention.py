@@ -1,7 +1,7 @@
 """Bugs of attention through pages (chapters 04, 12 and 13)."""
 from __future__ import annotations
 
-from minipaged.museum.piece import Piece, change
+from minipaged.museum.bug import Piece, change
 from minipaged.museum.stage import Run
 
 REFERENCE = "minipaged.kernels.reference"  # imported when a bug is switched on: it needs torch
@@ -175,7 +175,7 @@ PIECES = (
           "All copies of a step read what was there before any of them.",
           (one_after_the_other,), chain_of_copies, "dense", MOVING + "test_copies_happen_all_at_once"),
     Piece("padding-is-written", "A padded token is written into the last slot",
-          "vllm-project/vllm#43810", "04_paged_attention",
+          "vllm-project/vllm#43810", "13_cuda",
           "The last block of the pool changes though nobody wrote there: slot -1 counts from the end.",
           "A negative slot means that there is nothing to write.",
           (padding_is_written,), a_padded_batch, "dense", MOVING + "test_reshape_and_cache"),

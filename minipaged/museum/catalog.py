@@ -23,6 +23,7 @@ museum.piece("no-copy-on-write").film()          # the run with the bug beside t
 print(museum.piece("no-copy-on-write").source)   # the wrong lines
 with museum.piece("no-copy-on-write").switched_on():
     ...                                          # the whole engine has the bug
+museum.mend("no-copy-on-write", mine)             # is this function a repair?
 museum.kills(my_test)                            # which bugs a test of yours notices (def my_test(lib): ...)
 ```
 

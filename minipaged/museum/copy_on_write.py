@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from minipaged.core import BlockAllocator, KVCacheManager
 from minipaged.core.step_moves import StepMoves
-from minipaged.museum.piece import Piece, change
+from minipaged.museum.bug import Piece, change
 from minipaged.museum.stage import Stage, scene
 
 CHAPTER = "05_copy_on_write"

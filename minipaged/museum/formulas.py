@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from minipaged import formulas, hf_config
 from minipaged.formulas import KVShape
-from minipaged.museum.piece import Piece, change
+from minipaged.museum.bug import Piece, change
 from minipaged.museum.stage import Run
 
 CHAPTER = "01_kv_cache"
@@ -69,6 +69,17 @@ def gpt_oss_120b() -> Run:
     return run
 
 
+@change(formulas, "expected_tail_waste")
+def less_than_five_percent(right, block_size):
+    return block_size / 20
+
+
+def mean_empty_slots() -> Run:
+    run = Run()
+    run.expect("empty slots of a last block of 16, on average", float(formulas.expected_tail_waste(16)), 7.5)
+    return run
+
+
 @change(formulas, "format_bytes")
 def divides_by_1024_and_writes_gb(right, num_bytes, *, exact=True):
     return f"{num_bytes:,} B = {num_bytes / 1024**3:.3f} GB"
@@ -108,6 +119,12 @@ PIECES = (
           "A short text seems to need half of what it takes.",
           "Every layer keeps at least the tokens of its window.",
           (sliding_layers_left_out,), gpt_oss_120b, "numbers", SIZES + "test_sliding_layers_of_gpt_oss_120b"),
+    Piece("tail-waste-by-feeling", "The last block is said to be 5 percent empty",
+          "source text, section 5: fragmentation < 5%", "02_waste",
+          "The waste of a block size is guessed, and larger blocks look better than they are.",
+          "All remainders are equally likely: (block_size - 1) / 2 slots of the last block are empty on average.",
+          (less_than_five_percent,), mean_empty_slots, "numbers",
+          "tests/formulas/test_blocks_and_waste.py::test_mean_tail_waste_is_half_a_block_less_half_a_slot"),
     Piece("gib-written-gb", "Divided by 1024 three times and called GB", "source text, section 1: 57.3 GB", CHAPTER,
           "The cache seems 7 percent smaller than it is, and is added to weights in another unit.",
           "GiB is 1024^3 bytes, GB is 1000^3. The unit is always written, and units are not mixed.",

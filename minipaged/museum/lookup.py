@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from minipaged.core import ContinuousBatchingScheduler, KVCacheManager
-from minipaged.museum.piece import Piece, change
+from minipaged.museum.bug import Piece, change
 from minipaged.museum.stage import Stage, scene
 
 CHAPTER = "06_prefix_cache"

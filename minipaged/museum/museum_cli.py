@@ -72,7 +72,7 @@ def _show(piece, as_json: bool) -> int:
 
 
 def _run(piece, as_json: bool, film: Path | None) -> int:
-    from minipaged.museum.exhibit import compared, film_of, first_difference
+    from minipaged.museum.showing import compared, film_of, first_difference
     from minipaged.museum.stage import JUDGES
 
     right, wrong = piece.right(), piece.wrong()

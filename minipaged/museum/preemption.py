@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from minipaged.core import ContinuousBatchingScheduler, policy
 from minipaged.core.base_scheduler import BaseScheduler
-from minipaged.museum.piece import Piece, change
+from minipaged.museum.bug import Piece, change
 from minipaged.museum.stage import Stage, scene
 
 CHAPTER = "09_preemption"

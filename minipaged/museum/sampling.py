@@ -1,7 +1,7 @@
 """Bugs of choosing the next token (chapter 11)."""
 from __future__ import annotations
 
-from minipaged.museum.piece import Piece, change
+from minipaged.museum.bug import Piece, change
 from minipaged.museum.stage import Run
 
 SAMPLER = "minipaged.runtime.sampler"  # imported when a bug is switched on: it needs torch

@@ -4,7 +4,7 @@ from __future__ import annotations
 from minipaged.core import ContinuousBatchingScheduler, KVCacheManager, StaticBatchingScheduler, policy
 from minipaged.core.base_scheduler import BaseScheduler
 from minipaged.errors import RequestError
-from minipaged.museum.piece import Piece, change
+from minipaged.museum.bug import Piece, change
 from minipaged.museum.stage import Stage, scene
 
 C = "tests/core/test_cases_c.py::"

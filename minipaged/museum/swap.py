@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from minipaged.core import KVCacheManager
 from minipaged.core.host_pool import HostPool
-from minipaged.museum.piece import Piece, change
+from minipaged.museum.bug import Piece, change
 from minipaged.museum.stage import Stage, scene
 
 CHAPTER = "09_preemption"

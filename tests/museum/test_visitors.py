@@ -209,3 +209,39 @@ def test_the_list_as_json(capsys):
 
 def test_the_readme_is_made_from_the_pieces():
     assert catalog.README.read_text(encoding="utf-8") == catalog.readme(), "run python -m minipaged.museum.catalog"
+
+
+# ---- repairs ----
+
+def place_of(change):
+    right, _ = change._places()
+    return right.fget if isinstance(right, property) else right
+
+
+@pytest.mark.parametrize("piece", museum.PIECES, ids=IDS)
+def test_the_right_lines_mend_and_the_wrong_ones_do_not(piece):
+    right = [place_of(change) for change in piece.patch]
+    assert museum.mend(piece.name, *right).is_right, museum.mend(piece.name, *right)
+    wrong = [lambda *args, change=change, known=known, **names: change.wrong(known, *args, **names)
+             for change, known in zip(piece.patch, right)]
+    assert not museum.mend(piece.name, *wrong).is_right
+
+
+def test_a_repair_says_what_is_still_wrong(monkeypatch):
+    assert museum.signature(museum.piece("hit-stays-in-the-free-queue")) == "def touch(self, block)"
+    assert repr(museum.mend("hit-stays-in-the-free-queue", lambda self, block: None)).startswith("Not yet. ")
+
+    def waits(self, block):
+        while True:
+            pass
+
+    with pytest.raises(ValueError, match="hit-stays-in-the-free-queue has 1 wrong function.*one for touch"):
+        museum.mend("hit-stays-in-the-free-queue")
+    monkeypatch.setattr("minipaged.museum.repair.SECONDS", 0.2)
+    assert "does not end within 0.2 s" in repr(museum.mend("hit-stays-in-the-free-queue", waits))
+
+
+def test_the_pieces_of_a_chapter():
+    assert "no-copy-on-write" in museum.names("05") and set(museum.names("05_copy_on_write")) == set(museum.names("05"))
+    chapters = {f"{number:02d}" for number in range(1, 14)}
+    assert {piece.chapter[:2] for piece in museum.PIECES} == chapters

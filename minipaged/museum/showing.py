@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from minipaged.museum.piece import Piece
+from minipaged.museum.bug import Piece
 from minipaged.museum.stage import Run
 
 LETTERS = "abcd"
@@ -76,7 +76,7 @@ def compared(right: Run, wrong: Run) -> list[str]:
 
 def first_difference(right: Run, wrong: Run) -> tuple[str, str] | None:
     """The first events that are not the same, as text; None without a log or a difference."""
-    from minipaged.viz.film import first_difference as differ
+    from minipaged.viz import first_difference as differ
 
     if right.events is None or wrong.events is None:
         return None
@@ -87,9 +87,12 @@ def first_difference(right: Run, wrong: Run) -> tuple[str, str] | None:
 
 
 def film_of(right: Run, wrong: Run, title: str):
-    """A film of both runs. Errors: ValueError for a run without a log."""
+    """A film of both runs that opens where they part. Errors: ValueError for a run without a log."""
     from minipaged.viz import Film
+    from minipaged.viz import first_difference as differ
 
     if right.events is None:
         raise ValueError("this piece is a formula or a kernel: it has numbers to compare, and no events to film")
-    return Film(right.events, compare=wrong.events, labels=("right", "with the bug"), title=title)
+    found = differ(right.events, wrong.events)
+    start = found.left.time if found is not None and found.left is not None else 0
+    return Film(right.events, compare=wrong.events, labels=("right", "with the bug"), title=title, start=start)

@@ -120,7 +120,7 @@ class Piece:
 
     def film(self):
         """The run with the bug beside the run without it. Errors: ValueError for a piece without events."""
-        from minipaged.museum.exhibit import film_of
+        from minipaged.museum.showing import film_of
 
         return film_of(self.right(), self.wrong(), self.title)
 

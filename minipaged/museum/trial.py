@@ -19,9 +19,9 @@ from io import StringIO
 from types import SimpleNamespace
 
 from minipaged import core, errors
+from minipaged.museum.bug import Piece
 from minipaged.museum.limit import TooLong, time_limit
 from minipaged.museum.oracle import ToyModel
-from minipaged.museum.piece import Piece
 
 SECONDS = 2.0
 

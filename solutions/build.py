@@ -126,11 +126,11 @@ def stripped(notebook: NotebookNode) -> NotebookNode:
     return student
 
 
-def starters(notebooks: dict[str, NotebookNode]) -> str:
-    """The code cells of the stripped labs: {notebook: {cell id: source}}."""
-    table = {name: {cell.id: cell.source for cell in notebook.cells if cell.cell_type == "code"}
-             for name, notebook in notebooks.items()}
-    return json.dumps(table, indent=1, ensure_ascii=False) + "\n"
+def starters(notebooks: dict[str, NotebookNode], before: dict[str, dict]) -> str:
+    """The code cells of the stripped labs, {notebook: {cell id: source}}; those of other labs as they were."""
+    table = before | {name: {cell.id: cell.source for cell in notebook.cells if cell.cell_type == "code"}
+                      for name, notebook in notebooks.items()}
+    return json.dumps(dict(sorted(table.items())), indent=1, ensure_ascii=False) + "\n"
 
 
 def execute(notebook: NotebookNode) -> list[str]:
@@ -165,19 +165,16 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"no source {unknown[0]!r} in {HERE}; there are: {', '.join(sources) or 'none'}")
     failed = False
     students: dict[str, NotebookNode] = {}
-    for name, source in sources.items():
-        found = []
+    for name in args.names or sources:
         try:
-            notebook = read(source)
+            notebook = read(sources[name])
             students[name] = stripped(notebook)
-            if not args.names or name in args.names:
-                found = (_check_one if args.check else _build_one)(name, notebook, students[name])
+            found = (_check_one if args.check else _build_one)(name, notebook, students[name])
         except Exception as error:  # a cell that fails: say which lab, go on with the others
             found = [f"{type(error).__name__}: {error}"]
         failed = failed or bool(found)
-        if found or not args.names or name in args.names:
-            for line in found or ["up to date" if args.check else "built"]:
-                print(f"{name}: {line}", file=sys.stderr if found else sys.stdout)
+        for line in found or ["up to date" if args.check else "built"]:
+            print(f"{name}: {line}", file=sys.stderr if found else sys.stdout)
     failed = _finish(students, sources, args.check) or failed
     return 1 if failed else 0
 
@@ -203,13 +200,13 @@ def _check_one(name: str, notebook: NotebookNode, student: NotebookNode) -> list
 def _finish(students: dict[str, NotebookNode], sources: dict[str, Path], check: bool) -> bool:
     """The starters, and notebooks that no source makes. True when something is wrong."""
     failed = False
-    if len(students) == len(sources):
-        text = starters(students)
-        if check and (not STARTERS.exists() or STARTERS.read_text(encoding="utf-8") != text):
-            print(f"{STARTERS.name}: stale; run `make labs`", file=sys.stderr)
-            failed = True
-        elif not check:
-            _write(STARTERS, text)
+    before = json.loads(STARTERS.read_text(encoding="utf-8")) if STARTERS.exists() else {}
+    text = starters(students, {name: cells for name, cells in before.items() if name in sources})
+    if not check:
+        _write(STARTERS, text)
+    elif not STARTERS.exists() or STARTERS.read_text(encoding="utf-8") != text:
+        print(f"{STARTERS.name}: stale; run `make labs`", file=sys.stderr)
+        failed = True
     for orphan in sorted(path for folder in (HERE, ROOT / "exercises") for path in folder.glob("*.ipynb")
                          if path.stem not in sources):
         print(f"{orphan.relative_to(ROOT).as_posix()}: a notebook without a source", file=sys.stderr)

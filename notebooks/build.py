@@ -120,7 +120,7 @@ def complete(notebook: NotebookNode, name: str) -> list[str]:
     contents = prose.placeholders(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     if contents:
         source = prose.numbers_cell(contents)
-        hidden = {"tags": [prose.NUMBERS_TAG], "jupyter": {"source_hidden": True}}
+        hidden = {"tags": [prose.NUMBERS_TAG], "jupyter": {"source_hidden": True, "outputs_hidden": True}}
         notebook.cells.append(new_code_cell(source, id=_cell_id(source, seen), metadata=hidden))
     return contents
 

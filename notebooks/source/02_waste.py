@@ -60,8 +60,8 @@ for tokens in answers:
 # - **free**: not booked, and wide enough.
 #
 # Four of the five are empty, each for another reason. The names are those of the
-# [PagedAttention paper](https://arxiv.org/abs/2309.06180). Let us make all of them, in a memory of {{len(row)}} slots.
-# The allocator is a **buddy system** (伙伴系统): it rounds each wish up to a power of two.
+# [PagedAttention paper](https://arxiv.org/abs/2309.06180). Here are the first four of them, in a memory of
+# {{len(row)}} slots. The allocator is a **buddy system** (伙伴系统): it rounds each wish up to a power of two.
 
 # %%
 from minipaged.formulas import Reservation, split_waste
@@ -255,8 +255,9 @@ for name, share in shares.items():
 # ## Break it
 #
 # Can a server with blocks waste memory like one without? Easily. The museum has a scheduler with blocks that asks, at
-# the door, for the longest answer that a request may give. It is a real bug (sgl-project/mini-sglang#97), and a
-# well-meant one. Two requests, A and B, a pool of {{pool.num_blocks}} blocks of {{pool.block_size}} slots:
+# the door, for the longest answer that a request may give. It is a real bug
+# ([mini-sglang#97](https://github.com/sgl-project/mini-sglang/pull/97)), and a well-meant one. Two requests, A and B, a
+# pool of {{pool.num_blocks}} blocks of {{pool.block_size}} slots:
 
 # %%
 from minipaged import museum

@@ -17,6 +17,8 @@ CHAPTERS = ("00_start_here", "01_kv_cache", "02_waste", "03_blocks", "04_paged_a
 #: chapters that serve a model or look into attention itself; all others run without torch
 WITH_TORCH = ("00_start_here", "04_paged_attention", "11_engine", "12_triton", "13_cuda", "15_errata",
               "16_paper_on_a_laptop")
+#: chapters about the use of the engine, or about numbers, not about its lines
+WITHOUT_SOURCE = ("00_start_here", "14_capstone", "15_errata", "16_paper_on_a_laptop")
 HERE = tuple(name for name in CHAPTERS if (NOTEBOOKS / "source" / f"{name}.py").exists())
 
 #: what a chapter has, in this order: (what, kind of cell, pattern)

@@ -38,6 +38,13 @@ def test_a_chapter_has_all_parts_in_order(name):
 
 
 @every
+def test_a_chapter_shows_pictures_and_lines_of_the_package(name):
+    code = "\n".join(cell.source for cell in chapters.source_cells(name) if cell.cell_type == "code")
+    assert re.search(r"\b(?:show|Film|film)\(", code), "no figure and no film"
+    assert _calls(code, "source") or name in chapters.WITHOUT_SOURCE, "no source(...) of the package"
+
+
+@every
 def test_a_prediction_is_measured_later_in_the_chapter(name):
     code = "\n".join(cell.source for cell in chapters.source_cells(name) if cell.cell_type == "code")
     asked = [(call.args[0].value, call.lineno) for call in _calls(code, "predict")]

@@ -101,6 +101,16 @@ def test_the_prefix_tree_branches_where_the_prompts_differ():
         prefix_tree(four_blocks()[:2])
 
 
+def test_equal_contents_in_two_blocks_are_one_box_but_not_shared():
+    log = four_blocks()
+    log.emit("publish", block=1, key="k0", parent="root", num_tokens=4, tail=False)
+    log.emit("allocate", block=3, request="C", index=0, ref_count=1)
+    log.emit("publish", block=3, key="k3", parent="root", num_tokens=4, tail=False)
+    log.emit("publish", block=2, key="k3", parent="root", num_tokens=4, tail=False)
+    boxes = {gid for gid in patches(prefix_tree(log)) if gid}
+    assert boxes == {"P0, P1:shared", "P2, P3:used"}
+
+
 def test_the_log_of_a_wrong_implementation_is_drawn_and_told():
     """A block that is handed out twice: the picture shows two holders, the sentence says what can't be."""
     log = four_blocks()

@@ -46,7 +46,7 @@ CATALOG = [Entry(*row) for row in (
     ("figures.ideas", "06", "memory_event_table()"),
     ("figures.timeline", "07 08",
      "batching_gantt({'static': static_events, 'continuous': continuous_events}, first_step=1)"),
-    ("figures.timeline", "07 09", "kv_use_over_time(recompute_events)"),
+    ("figures.timeline", "07 09", "kv_use_over_time(events)"),
     ("figures.plan", "07 11", "step_writes(plan, num_blocks=8)"),
     ("figures.anatomy", "07 11", "step_anatomy(events, step=0)"),
     ("figures.timeline", "08", "waits({'first come': fcfs_events, 'round robin': round_robin_events}, bound=3 * 2)"),

@@ -111,7 +111,8 @@ def _draw(axes, node: Node, state: Replay, x: float, top: float) -> None:
         _draw(axes, child, state, x + 3.7, top)
         top += _leaves(child) * 1.5
     holders = list(dict.fromkeys(name for block in node.blocks for name in state.holders[block]))
-    kind = "cached" if not holders else "shared" if len(holders) > 1 else "used"
+    most = max(state.ref_count[block] for block in node.blocks)  # equal contents in two blocks are not shared
+    kind = "cached" if most == 0 else "shared" if most > 1 else "used"
     name = ", ".join(f"P{block}" for block in node.blocks) + (f" and {node.run - 1} more" if node.run > 1 else "")
     who = ", ".join(holders) or "free"
     if len(who) > 10:

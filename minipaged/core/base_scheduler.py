@@ -8,6 +8,7 @@ from minipaged.core.block_hash import encode
 from minipaged.core.events import NO_LOG, EventLog
 from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.plan import StepPlan
+from minipaged.core.policy import FCFS
 from minipaged.core.request import FinishReason, Request, RequestStatus
 from minipaged.errors import RequestError, whole_number
 
@@ -36,6 +37,7 @@ class BaseScheduler:
         self.idle_rows: list[Request] = []  # finished, memory not free yet (static batching only)
         self.step_index = -1
         self._events = NO_LOG if events is None else events
+        self._policy = FCFS()
         self._plan: StepPlan | None = None  # scheduled, not yet committed
         self._num_added = 0
         self._events.emit("scheduler", policy=self.scheduling_policy, max_num_seqs=self.max_num_seqs,
@@ -67,7 +69,7 @@ class BaseScheduler:
             raise RequestError(f"request {name}: {error}") from None
         self._check_prompt(request)
         self._register(request)
-        self._enqueue(request)
+        self._policy.enqueue(self.waiting, request)
         self._events.emit("add", request=name, num_tokens=prompt, max_num_tokens=request.max_num_tokens,
                           priority=request.priority)
 
@@ -77,9 +79,6 @@ class BaseScheduler:
 
     def _check_prompt(self, request: Request) -> None:
         """More reasons to refuse a request."""
-
-    def _enqueue(self, request: Request) -> None:
-        self.waiting.append(request)
 
     def _register(self, request: Request) -> None:
         if self.max_model_len is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
+from operator import attrgetter
 
 from minipaged.core.request import Request
 from minipaged.errors import whole_number
@@ -96,8 +97,7 @@ def choose_victim_rule(name: str, scheduling_policy: str):
     return of_lowest_priority
 
 
-def _rank(request: Request | tuple) -> tuple:
-    return request if isinstance(request, tuple) else (request.priority, request.arrival)
+_rank = attrgetter("priority", "arrival")
 
 
 def _choose(what: str, table: dict, name: str):

@@ -62,9 +62,6 @@ class ContinuousBatchingScheduler(BaseScheduler):
                                f"{self.max_num_batched_tokens} and chunked prefill is off. Raise "
                                "max_num_batched_tokens or turn it on")
 
-    def _enqueue(self, request: Request) -> None:
-        self._policy.enqueue(self.waiting, request)
-
     # ---- one step ----
 
     def _plan_step(self, plan: StepPlan) -> None:

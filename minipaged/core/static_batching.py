@@ -68,7 +68,7 @@ class StaticBatchingScheduler(BaseScheduler):
             return []  # the batch goes on and repeats the step
         for request in reversed(self.running):
             self._drop_memory(request)
-            self.waiting.appendleft(request)
+            self._policy.requeue(self.waiting, request)
         returned = [request.request_id for request in self.running]
         self.running.clear()
         self._end_batch()

@@ -17,7 +17,7 @@ def takes_everybody(right, self, request):
         right(self, request)
     except RequestError:
         self._register(request)
-        self._enqueue(request)
+        self._policy.enqueue(self.waiting, request)
 
 
 @scene(8)

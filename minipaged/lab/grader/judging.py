@@ -28,7 +28,7 @@ from minipaged.lab.trace import HANGS, RAISES, Outcome, Step
 
 CASES = 40            # from the secret seed, beside the examples
 PATIENCE = 3          # times the seconds that an exercise allows for a case: a busy machine is nobody's fault
-BUDGET = 10.0         # seconds for all cases of an exercise
+BUDGET = 20.0         # seconds for all cases of an exercise, by the clock and of computing
 DIAGNOSIS_SECONDS = 3.0
 MAX_CALLS = 14        # that a learner's page shows
 MAX_PRINTED = 2_000   # characters of them, too
@@ -68,7 +68,7 @@ def judge(exercise: Exercise, cells: Sequence[str] | None, shared: Sequence[str]
     if cells is None:
         return verdict
     try:
-        with keeper.answer(BUDGET * 2) as answer:
+        with keeper.answer(BUDGET) as answer:
             verdict.isolation = sandbox.summary(answer.layers)
             _judge_answer(exercise, answer, cells, shared, key, verdict)
         verdict.printed = _printable(answer.printed[:MAX_PRINTED])

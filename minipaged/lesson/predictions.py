@@ -11,7 +11,7 @@ always, so a chapter's outputs do not depend on who runs it.
 from __future__ import annotations
 
 from minipaged.lesson import questions, store
-from minipaged.lesson.choice import choice_buttons
+from minipaged.lesson.choice import announced, as_html, choice_buttons, panel
 from minipaged.lesson.present import Widget, present
 from minipaged.lesson.questions import Answer, filled
 
@@ -73,7 +73,11 @@ def reveal(name: str, measured: Answer, form: str = "{}") -> None:
     right = _right_choice(name, measured, list(asked["misses"]))
     shown = form.format(measured)
     _revealed.add(name)
-    predictions = store.load()
+    try:
+        predictions = store.load()
+    except (OSError, ValueError) as error:  # a chapter goes on without the learner's file
+        present(f"Measured: {shown}. ({error})")
+        return
     entry = predictions.get(name)
     if entry is None:
         present(f"Measured: {shown}. (No prediction was recorded.)")
@@ -82,9 +86,16 @@ def reveal(name: str, measured: Answer, form: str = "{}") -> None:
     correct = answer == right if asked["misses"] else abs(answer - measured) <= abs(measured) / 10
     if "measured" not in entry:
         kept = {**entry, "measured": shown, "right": correct, "misses": asked["misses"].get(answer, "")}
-        store.save({**predictions, name: kept})
+        _save({**predictions, name: kept})
     verdict = "that is right" if correct else _miss(answer, measured, asked)
     present(f"Measured: {shown}. You predicted {_words(answer)}: {verdict}.")
+
+
+def _save(predictions: dict[str, dict]) -> None:
+    try:
+        store.save(predictions)
+    except OSError as error:
+        print(f"(The prediction was not scored in {store.file()}: {error.strerror})")
 
 
 def _right_choice(name: str, measured: Answer, choices: list[Answer]) -> Answer | None:
@@ -122,16 +133,16 @@ def _widget(name: str) -> Widget:
 
     def keep(answer: Answer) -> None:
         try:
-            said.value = record(name, answer)
-        except ValueError as wrong:
-            said.value = str(wrong)
+            said.value = announced(record(name, answer))
+        except (ValueError, OSError) as wrong:
+            said.value = announced(str(wrong))
 
-    heading = ipywidgets.HTML(f"<b>Your prediction:</b> {asked['question']}")
+    heading = ipywidgets.HTML(f"<b>Your prediction:</b> {as_html(asked['question'])}")
     if asked["unit"] is not None:
         box = ipywidgets.Text(description=f"in {asked['unit']}", placeholder="a number, then Enter",
                               continuous_update=False, style={"description_width": "initial"})
         box.observe(lambda change: keep(change["new"]) if change["new"].strip() else None, names="value")
-        return ipywidgets.VBox([heading, box, said]).add_class("minipaged-lesson")
+        return panel(heading, box, said)
     choices = list(asked["misses"])
     buttons = choice_buttons([_words(choice) for choice in choices], lambda position: keep(choices[position]))
-    return ipywidgets.VBox([heading, buttons, said]).add_class("minipaged-lesson")
+    return panel(heading, buttons, said)

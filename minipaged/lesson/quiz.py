@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 
 from minipaged.lesson import questions as stored
-from minipaged.lesson.choice import choice_buttons
+from minipaged.lesson.choice import announced, as_html, choice_buttons, panel
 from minipaged.lesson.present import Widget, present
 from minipaged.lesson.questions import Question, filled
 
@@ -63,10 +63,10 @@ def _as_text(questions: Sequence[Question]) -> str:
 def _as_markdown(questions: Sequence[Question]) -> str:
     parts = []
     for number, question in enumerate(questions, 1):
-        choices = "\n".join(f"- {letter}) {choice}" for letter, choice, _ in _letters(question))
+        listed = "\n".join(f"- {letter}) {choice}" for letter, choice, _ in _letters(question))
         answers = "\n".join(f"- {letter}) **{'right' if choice == question.right[0] else 'no'}**: {feedback}"
                             for letter, choice, feedback in _letters(question))
-        parts.append(f"**{number}. {question.text}**\n\n{choices}\n\n"
+        parts.append(f"**{number}. {question.text}**\n\n{listed}\n\n"
                      f"<details><summary>Answers to question {number}</summary>\n\n{answers}\n\n</details>")
     return "\n\n".join(parts)
 
@@ -79,14 +79,14 @@ def _widget(questions: Sequence[Question]) -> Widget:
 
     def row(number: int, question: Question) -> Widget:
         offered = choices(question)
-        label = ipywidgets.HTML(f"<b>{number}. {question.text}</b>")
+        label = ipywidgets.HTML(f"<b>{number}. {as_html(question.text)}</b>")
         feedback = ipywidgets.HTML()
 
         def answer(position: int) -> None:
             choice, words = offered[position]
             right = choice == question.right[0]
             answered[number] = answered.get(number, right)  # the first choice counts
-            feedback.value = f"{'&#10003; Right.' if right else '&#10007; Not this one.'} {words}"
+            feedback.value = announced(f"{'✓ Right.' if right else '✗ Not this one.'} {words}")
             score.value = (f"{len(answered)} of {len(questions)} answered, {sum(answered.values())} right at the "
                            "first try")
 
@@ -94,4 +94,4 @@ def _widget(questions: Sequence[Question]) -> Widget:
         return ipywidgets.VBox([label, buttons, feedback]).add_class("minipaged-question")
 
     rows = [row(number, question) for number, question in enumerate(questions, 1)]
-    return ipywidgets.VBox([*rows, score]).add_class("minipaged-lesson")
+    return panel(*rows, score)

@@ -14,16 +14,18 @@
 # - work out its size for any model, and never mix GB and GiB again;
 # - explain how fewer heads, windows and latents make it smaller.
 #
-# **Needs** [00 Start here](00_start_here.ipynb), a little Python · **Time** 25 minutes · **Level** easy · {{colab}}
+# **Needs** [00 Start here](00_start_here.ipynb), Python and numpy · **Time** 25 minutes · **Level** easy · {{colab}}
 
 # %% tags=["install"]
 
 # %% [markdown]
 # ## Guess first
 #
-# A guess that you wrote down teaches more than a fact that you read. Nobody sees it but you. To write one token, a
-# model looks at **keys** and **values** of all tokens before it. Suppose that it kept nothing between two tokens, and
-# made all keys and values again each time.
+# A guess that you wrote down teaches more than a fact that you read. It stays on your machine; `minipaged predictions`
+# lists all of yours. Here is the first.
+#
+# To write one more token, a model needs two small vectors of each token before it, its *key* and its *value*. Suppose
+# that it kept nothing, and made all keys and values again for each new token.
 
 # %%
 from minipaged.lesson import exercise_links, predict, quiz, reveal, source
@@ -139,9 +141,9 @@ print(f"{long_made:,} without a cache, {long_made_cached:,} with one")
 reveal("kv-work", long_made / long_made_cached, "{:.1f} times as many")
 
 # %% [markdown]
-# Half the length of the text, each time: the staircase is half of a square. For a text twice as long it is twice as
-# bad. This is why every server keeps a KV cache, and why this course exists: the cache trades work for memory, and
-# now memory is what runs out.
+# That is half the length of the text: the staircase is half of a square. For a text twice as long it is twice as bad.
+# This is why every server keeps a KV cache, and why this course exists. The cache trades work for memory, and now
+# memory is what runs out. (The engine of this course can do without, to compare: `LLM(model="tiny", use_cache=False)`.)
 
 # %% [markdown]
 # ## How big is it?

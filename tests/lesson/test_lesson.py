@@ -1,12 +1,13 @@
 """Quiz, source and prose: what a chapter shows is complete, the same every time, and tied to the code."""
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import pytest
 
 from minipaged.formulas import split_waste
-from minipaged.lesson import prose, questions, quiz, source
+from minipaged.lesson import present, prose, questions, quiz, source
 from minipaged.lesson.questions import Question
 from minipaged.lesson.quiz import _widget, choices
 from minipaged.sim.regions import BuddyAllocator
@@ -60,7 +61,7 @@ def test_a_chapter_without_questions_is_named():
 
 
 def test_quiz_widget_answers_each_choice_and_counts_the_first():
-    *rows, score = _widget(QUESTIONS).children
+    *rows, score, _ = _widget(QUESTIONS).children
     buttons, feedback = rows[0].children[1:]
     by_word = {button.description[2:]: button for button in buttons.children}
     right, wrong = by_word["this"], by_word["that"]
@@ -70,6 +71,24 @@ def test_quiz_widget_answers_each_choice_and_counts_the_first():
     right.click()
     assert "because" in feedback.value and "Right" in feedback.value
     assert score.value.startswith("1 of 5 answered, 0 right")
+
+
+def test_widget_texts_are_escaped_and_code_is_code():
+    question = Question("Is `a < b`?", ("`yes`", "since `b > a`"), {"no": "look", "<i>": "no"})
+    row = _widget([question]).children[0]
+    assert row.children[0].value == "<b>1. Is <code>a &lt; b</code>?</b>"
+    assert {button.description for button in row.children[1].children} == {"○ yes", "○ no", "○ <i>"}
+    next(button for button in row.children[1].children if button.description == "○ yes").click()
+    assert "since <code>b &gt; a</code>" in row.children[2].value
+
+
+def test_without_ipywidgets_the_text_stands_alone(asked, monkeypatch):
+    shown = []
+    monkeypatch.setattr(present, "in_notebook", lambda: True)
+    monkeypatch.setattr("IPython.display.display", lambda bundle, raw: shown.append(sorted(bundle)))
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    quiz("x")
+    assert shown == [["text/markdown", "text/plain"]]
 
 
 def test_source_is_the_code_that_runs_without_its_docstrings(capsys):

@@ -97,11 +97,14 @@ def test_text_choices(capsys):
     assert "Measured: cache. You predicted weights: not this time." in capsys.readouterr().out
 
 
-def test_a_damaged_file_is_named_and_kept(progress):
+def test_a_damaged_file_is_named_and_kept(progress, capsys):
     progress.mkdir()
     (progress / "predictions.json").write_text('{"version": 1, "predictions": [', encoding="utf-8")
     with pytest.raises(ValueError, match="move it away to start again"):
         ask(answer=5)
+    ask()
+    reveal("w", 24.1)  # the chapter goes on
+    assert "Measured: 24.1. (" in capsys.readouterr().out
     assert (progress / "predictions.json").read_text(encoding="utf-8").endswith("[")
 
 
@@ -154,11 +157,11 @@ def test_a_csv_of_something_else_is_refused(tmp_path, capsys):
 
 def test_buttons_and_the_number_box_record(capsys):
     ask()
-    _, buttons, said = predictions._widget("w").children
+    _, buttons, said, _ = predictions._widget("w").children
     buttons.children[0].click()
-    assert said.value.startswith("Kept: 5") and store.load()["w"]["answer"] == 5
+    assert "Kept: 5" in said.value and store.load()["w"]["answer"] == 5
     predict("n")
-    _, box, said = predictions._widget("n").children
+    _, box, said, _ = predictions._widget("n").children
     box.value = "lots"
     assert "is a number" in said.value
     box.value = "12"

@@ -24,7 +24,7 @@ def draw_still(runs: list[list[Event]], labels: tuple[str, ...], times: list[int
     figure = still_figure(runs, labels, times)
     drawn, small = BytesIO(), BytesIO()
     figure.savefig(drawn, format="png", dpi=DPI, metadata={"Software": None})
-    Image.open(drawn).convert("RGB").quantize(64).save(small, format="png", optimize=True)  # a third of the bytes
+    Image.open(drawn).convert("RGB").quantize(256).save(small, format="png", optimize=True)  # a third of the bytes
     return small.getvalue()
 
 
@@ -39,7 +39,7 @@ def still_figure(runs: list[list[Event]], labels: tuple[str, ...], times: list[i
     axes = figure.subplots(2, len(runs), squeeze=False, height_ratios=(rows * side + 0.3, 1.2))
     for column, (run, label, state) in enumerate(zip(runs, labels, states)):
         _blocks(axes[0][column], run, state, columns, rows)
-        axes[0][column].set_title(f"{label + ': ' if label else ''}blocks after event {state.time}, step {state.step}")
+        axes[0][column].set_title(f"{label or 'blocks'}: after event {state.time}, step {state.step}")
         _course(axes[1][column], run, state)
     return figure
 

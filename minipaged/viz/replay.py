@@ -86,7 +86,12 @@ class Replay(QueueReplay):
     def see(self, event: Event) -> None:
         """Apply one event."""
         self.time, self.step = event.time, event.step
-        getattr(self, f"_on_{event.kind}")(event)
+        absent = [event.data[name] for name in ("block", "src", "dst")
+                  if name in event.data and not 0 <= event.data[name] < self.num_blocks]
+        if absent:
+            self._expect(False, event, f"there is no P{absent[0]}; the blocks are P0 to P{self.num_blocks - 1}")
+        else:
+            getattr(self, f"_on_{event.kind}")(event)
 
     def _on_pool(self, event: Event) -> None:
         self.num_blocks, self.block_size = event.num_blocks, event.block_size

@@ -7,9 +7,10 @@ import pytest
 
 from minipaged.core import EventLog
 from minipaged.viz import Film, first_difference
+from minipaged.viz.replay import replay
 
 from ..core.test_events import running_example
-from .film_player import Player, serve
+from .film_player import Player, nonsense, serve
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +175,22 @@ def test_by_touch(visit, path) -> None:
     sizes = player.page.evaluate("() => [...document.querySelectorAll('.mp-film button')].filter((b) => b.offsetParent)"
                                  ".map((b) => [b.offsetWidth, b.offsetHeight])")
     assert all(min(size) >= 36 for size in sizes)
+
+
+def test_a_log_full_of_mistakes_plays_and_says_what_is_wrong(visit, tmp_path) -> None:
+    path = tmp_path / "wrong.html"
+    log = nonsense(3)
+    Film(log).save(path)
+    player = Player(visit(path.as_uri()))
+    told = []
+    for event in log:
+        player.seek(event.time)
+        told.append(player.sentence)
+    faults = replay(log, strict=False).faults
+    marked = [time for time, text in enumerate(told) if "This can't follow: " in text]
+    assert marked == sorted({time for time, _ in faults})
+    time, sentence = faults[0]
+    assert f"This can't follow: {sentence}." in told[time]
 
 
 # ---- two runs ----

@@ -10,9 +10,10 @@ import pytest
 from minipaged.core import EventLog
 from minipaged.viz.film import module
 from minipaged.viz.film_data import encode
-from minipaged.viz.replay import Replay
+from minipaged.viz.replay import Replay, replay
 
 from ..viz.recorded_runs import engine_state, run
+from .film_player import nonsense
 
 RUNS, STEPS, BATCH = 200, 6, 25
 
@@ -129,3 +130,20 @@ def test_events_come_out_of_the_columns_as_they_went_in(page) -> None:
             elif row["kind"] == "commit":
                 row["tokens"] = [[name, token] for name, token in row["tokens"].items()]
         assert page.evaluate("columns => window.decoded(columns)", encode(log[:])) == expected
+
+
+def test_a_log_full_of_mistakes_is_survived_and_told_alike(page) -> None:
+    for seed in range(40):
+        log = nonsense(seed)
+        state, checksums = Replay(), []
+        for event in log:
+            state.see(event)
+            checksums.append(crc(state.snapshot()))
+        assert len(state.faults) > 10
+        (result,) = page.evaluate("films => window.checksums(films)", [{"columns": encode(log[:]), "watched": []}])
+        wrong = [time for time, (ours, theirs) in enumerate(zip(checksums, result["all"])) if ours != theirs]
+        if wrong:
+            theirs = page.evaluate("([film, time]) => window.stateAt(film, time)", [encode(log[:]), wrong[0]])
+            state = replay(log, until=wrong[0], strict=False)
+            assert theirs == json.loads(json.dumps(state.snapshot())), f"seed {seed}, after {log[wrong[0]]}"
+        assert wrong == []

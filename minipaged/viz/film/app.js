@@ -138,6 +138,7 @@ export class Film {
       event = run.events[time];
     const r = event.r ?? run.state(time).holders[event.block]?.[0];
     if (r !== undefined) this.selected = r;
+    else this.selected ??= run.state(time).running[0] ?? run.state(time).waiting[0] ?? null;
   }
 
   rest() {

@@ -1,5 +1,5 @@
 // What each event does to memory; the twin of minipaged/viz/replay.py.
-import { APPLY_TO_QUEUES, know } from "./apply_queues.js";
+import { APPLY_TO_QUEUES, know, leaveHost } from "./apply_queues.js";
 import { NOBODY } from "./state.js";
 
 function unlink(state, block) {
@@ -37,7 +37,7 @@ function drop(state, { block, r, request }) {
   state.ref[block]--;
   const holders = state.holders[block];
   state.expect(holders.includes(r), `${request} gives P${block} back, but does not hold it`);
-  state.holders[block] = holders.length > 1 ? holders.filter((one) => one !== r) : NOBODY;
+  state.holders[block] = holders.filter((one) => one !== r);
   const table = state.tables.get(r);
   const place = table ? table.indexOf(block) : -1; // -1: a copy took its place
   if (place >= 0) {
@@ -134,12 +134,7 @@ const APPLY = {
       state.ref[event.block]++;
     } // else it was allocated just now
     hold(state, event);
-    const holders = state.host.get(event.host_block) ?? NOBODY;
-    if (holders.includes(event.r))
-      state.host.set(
-        event.host_block,
-        holders.filter((one) => one !== event.r),
-      );
+    leaveHost(state, event.host_block, event.r);
   },
   host_free(state, event) {
     state.expect(state.host.delete(event.host_block), `host block H${event.host_block} is freed a second time`);
@@ -152,6 +147,11 @@ export function apply(state, event) {
   state.time = event.time;
   state.step = event.step;
   state.fault = null;
+  const absent = ["block", "src", "dst"].map((name) => event[name]).find((block) => block < 0 || block >= state.n);
+  if (absent !== undefined) {
+    state.expect(false, `there is no P${absent}; the blocks are P0 to P${state.n - 1}`);
+    return;
+  }
   APPLY[event.kind](state, event);
   if ("block" in event) state.touched[event.block] = event.time;
 }

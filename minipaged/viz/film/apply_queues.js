@@ -10,7 +10,7 @@ export function know(state, r) {
 
 function newcomer(state, r, fields) {
   remove(state.known, r);
-  if (state.requests.status[r] === FINISHED) remove(state.finished, r); // the id is used again
+  remove(state.finished, r); // the id is used again
   state.known.push(r);
   for (const field of NUMBERS) state.requests[field][r] = fields[field] ?? 0;
   state.requests.priority[r] = fields.priority;
@@ -30,28 +30,31 @@ function join(state, r, front) {
   }
   const { priority, rank } = state.requests;
   const later = (one) => priority[one] > priority[r] || (priority[one] === priority[r] && rank[one] > rank[r]);
-  const at = state.waiting.findIndex(later);
-  state.waiting.splice(at < 0 ? state.waiting.length : at, 0, r);
+  let low = 0;
+  let high = state.waiting.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (later(state.waiting[middle])) high = middle;
+    else low = middle + 1;
+  }
+  state.waiting.splice(low, 0, r);
 }
 
 function leave(state, r, name) {
   state.expect(remove(state.running, r) || remove(state.waiting, r), `${name} leaves the queues, but it is in none`);
 }
 
-function forgetHost(state, r) {
-  for (const [block, holders] of state.host) {
-    if (holders.includes(r))
-      state.host.set(
-        block,
-        holders.filter((one) => one !== r),
-      );
-  }
+// A host block keeps nothing for this request any more.
+export function leaveHost(state, block, r) {
+  const holders = [...(state.host.get(block) ?? NOBODY)];
+  if (remove(holders, r)) state.host.set(block, holders);
 }
 
 function restart(state, r) {
+  know(state, r);
   state.requests.status[r] = WAITING;
   state.requests.computed[r] = 0;
-  forgetHost(state, r);
+  for (const block of state.host.keys()) leaveHost(state, block, r);
 }
 
 function endPlan(state) {
@@ -100,6 +103,7 @@ export const APPLY_TO_QUEUES = {
     state.running.push(r);
   },
   rotate(state, event) {
+    know(state, event.r);
     leave(state, event.r, event.request);
     state.requests.status[event.r] = PAUSED;
     state.waiting.push(event.r);
@@ -124,7 +128,7 @@ export const APPLY_TO_QUEUES = {
     state.requests.status[r] = FINISHED;
     state.requests.tokens[r] = event.num_tokens;
     state.finished.push(r);
-    forgetHost(state, r);
+    for (const block of state.host.keys()) leaveHost(state, block, r);
   },
   step(state, event) {
     state.plan = event.plan;
@@ -136,6 +140,7 @@ export const APPLY_TO_QUEUES = {
   commit(state, event) {
     const { status, computed, tokens } = state.requests;
     for (const [r, start, count] of state.plan) {
+      know(state, r);
       if (status[r] !== RUNNING) continue;
       computed[r] = start + count;
       if (event.sampled.has(r)) tokens[r]++;

@@ -110,14 +110,14 @@ export class Board {
     const { run } = this,
       state = run.state(time),
       event = run.events[time];
-    const number_ = run.stepEnds.findIndex((end) => end >= time);
+    const ended = run.stepEnds.findIndex((end) => end >= time);
     const view = {
       ...seen,
       state,
       run,
       event,
       memo: this.memo,
-      stepStart: number_ > 0 ? run.stepEnds[number_ - 1] + 1 : 0,
+      stepStart: ended > 0 ? run.stepEnds[ended - 1] + 1 : 0,
       markOf: (one) => Object.keys(MARKS).find((kind) => MARKS[kind](one)),
     };
     this.view = view;

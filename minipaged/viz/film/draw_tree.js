@@ -1,4 +1,4 @@
-// The prefix tree: which cached block continues which. Full blocks are squares, partly filled tails are smaller.
+// The prefix tree: which cached block continues which. A tail that is filled in part is a dashed square.
 import { plate, write } from "./canvas.js";
 import { treePlaces } from "./layout.js";
 import { count, who } from "./words.js";
@@ -47,7 +47,7 @@ export function treeWords(state) {
 
 export function drawTree(picture, view) {
   const { ctx, width, height } = picture,
-    { state, run, theme, tiles, followed, selected, event } = view;
+    { state, run, theme, selected } = view;
   let blocks = cachedBlocks(state);
   if (blocks.length > MOST_NODES) {
     // then only what the selected request holds
@@ -86,26 +86,30 @@ export function drawTree(picture, view) {
     ctx.lineTo(x(depth), middle(row));
   }
   ctx.stroke();
-  for (const { node, depth, row } of tree.places) {
-    const { block, tail } = node,
-      holders = state.holders[block];
-    const height_ = tail ? Math.max(2, side * 0.62) : side,
-      left = x(depth),
-      top = middle(row) - height_ / 2;
-    const tile = holders.length
-      ? tiles.owner(holders[0], Math.round(side), Math.round(height_))
-      : tiles.cached(Math.round(side), Math.round(height_));
-    ctx.drawImage(tile, left, top, side, height_);
-    const marked = block === followed ? theme.accent : event.block === block ? theme.ink : null;
-    if (side >= 8 || marked) {
-      ctx.strokeStyle = marked ?? (holders.length ? theme.muted : theme.dots);
-      ctx.lineWidth = marked ? 2.5 : 1;
-      if (tail) ctx.setLineDash([2, 2]);
-      ctx.strokeRect(left + 0.5, top + 0.5, side - 1, height_ - 1);
-      ctx.setLineDash([]);
-      ctx.lineWidth = 1;
-    }
-    if (side >= LABEL_FROM) plate(ctx, block, left + side / 2, middle(row), theme, { size: 9 });
-    picture.hits.push([left, top, side, height_, { block }]);
+  for (const { node, depth, row } of tree.places) drawNode(picture, view, node, x(depth), middle(row) - side / 2, side);
+}
+
+function drawNode(picture, view, { block, tail }, left, top, side) {
+  const { ctx } = picture;
+  const { state, theme, tiles, followed, event } = view;
+  const holders = state.holders[block];
+  const size = Math.round(side);
+  ctx.drawImage(holders.length ? tiles.owner(holders[0], size, size) : tiles.cached(size, size), left, top, side, side);
+  if (tail) {
+    ctx.fillStyle = theme.paper; // the part of the block that can't be found
+    ctx.globalAlpha = 0.8;
+    ctx.fillRect(left, top, side, side * (1 - state.tailTokens[block] / state.blockSize));
+    ctx.globalAlpha = 1;
   }
+  const marked = block === followed ? theme.accent : event.block === block ? theme.ink : null;
+  if (side >= 8 || marked) {
+    ctx.strokeStyle = marked ?? (holders.length ? theme.muted : theme.dots);
+    ctx.lineWidth = marked ? 2.5 : 1;
+    if (tail) ctx.setLineDash([2, 2]);
+    ctx.strokeRect(left + 0.5, top + 0.5, side - 1, side - 1);
+    ctx.setLineDash([]);
+    ctx.lineWidth = 1;
+  }
+  if (side >= LABEL_FROM) plate(ctx, block, left + side / 2, top + side / 2, theme, { size: 9 });
+  picture.hits.push([left, top, side, side, { block }]);
 }

@@ -31,7 +31,7 @@ sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != RO
 
 from minipaged.lab import cells, exercises  # noqa: E402
 from minipaged.lab.answer import from_source  # noqa: E402
-from minipaged.lab.check import judge  # noqa: E402
+from minipaged.lab.checks import judge  # noqa: E402
 from minipaged.lab.exercise import Exercise  # noqa: E402
 from minipaged.lab.interface import problem  # noqa: E402
 from minipaged.lab.search import attempt, seeded_cases  # noqa: E402

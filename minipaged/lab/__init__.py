@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
-_WHERE = {"check": "minipaged.lab.check", "hint": "minipaged.lab.hints", "use": "minipaged.lab.use",
-          "panel": "minipaged.lab.panel"}
+# Modules have other names than the functions: a module that is loaded becomes an attribute of its package.
+_WHERE = {"check": "minipaged.lab.checks", "hint": "minipaged.lab.hints", "use": "minipaged.lab.swaps",
+          "panel": "minipaged.lab.panels"}
 __all__ = list(_WHERE)
 
 
@@ -15,5 +16,5 @@ def __getattr__(name: str) -> object:
     if name not in _WHERE:
         raise AttributeError(f"module 'minipaged.lab' has no attribute {name!r}; it has {', '.join(_WHERE)}")
     value = getattr(import_module(_WHERE[name]), name)
-    globals()[name] = value  # the function, not the module of the same name
+    globals()[name] = value
     return value

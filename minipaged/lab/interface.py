@@ -33,9 +33,10 @@ def _of_function(member: Member, thing: object) -> str | None:
 def _of_method(member: Member, owner: object) -> str | None:
     if not inspect.isclass(owner):
         return f"`{member.name}` is {_a(type(owner).__name__)}; it must be a class with `{member}`."
-    if member.args is None:
-        return None  # an attribute may be set in __init__
     method = inspect.getattr_static(owner, member.member, None)
+    if member.args is None:  # it may also be set in __init__
+        return (f"`{member}` is a method in your class; it is read without parentheses: write @property above it."
+                if inspect.isfunction(method) else None)
     if method is None:
         return f"Your class `{member.name}` has no method `{member.member}` yet; it is called as `{member}`."
     if isinstance(method, property):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from minipaged.core.events import Event
 from minipaged.lab.exercise import Exercise
+from minipaged.lab.plain import Said
 from minipaged.lab.search import Failure
 from minipaged.lab.trace import Step
 from minipaged.viz.replay import Replay, replay
@@ -24,18 +25,30 @@ MAX_BLOCKS = 32
 def logs(failure: Failure) -> tuple[list[Event], list[Event]]:
     """The events of a right answer and of this one; their steps are the calls.
 
-    Where both did the same until the mistake, these are the whole runs. Where several answers are right, they may
-    have taken other blocks: then the right one goes on from this one's memory, by one call.
+    Where there is one right answer these are the whole runs. Where there are several, the two may hold different
+    blocks and both be right: then the right one starts from this one's memory, and goes on by one call.
     """
-    count = len(failure.steps)
-    own = failure.seen or failure.steps
-    right = failure.expected
-    if _events(right[:count - 1]) == _events(own[:count - 1]):
+    own, right = failure.seen or failure.steps, failure.expected
+    if not any(isinstance(step.outcome.value, Said) for step in right):
         return _events(right), _events(own)
-    before = _events(own[:count - 1])
-    following = [_fitting(event, before) for event in _events(right[:count]) if event.step == count - 1]
+    at = max(len(failure.steps) - 1, _first_fault(own))
+    before = _events(own[:at])
+    following = [_fitting(event, before) for event in _events(right[:at + 1]) if event.step == at]
     return [*before, *(Event(len(before) + index, event.step, event.kind, event.data)
-                       for index, event in enumerate(following))], _events(own[:count])
+                       for index, event in enumerate(following))], _events(own[:at + 1])
+
+
+def _first_fault(steps: Sequence[Step]) -> int:
+    """The step whose events can't follow from those before, as when a block is handed out twice; -1 for none."""
+    state = Replay()
+    for event in _events(steps):
+        try:
+            state.see(event)
+        except (LookupError, TypeError, AttributeError):
+            return -1
+        if state.faults:
+            return event.step
+    return -1
 
 
 def _fitting(event: Event, before: list[Event]) -> Event:

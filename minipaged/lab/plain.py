@@ -156,7 +156,8 @@ def _array_difference(expected: Array, got: object, at: str) -> str | None:
     if got.shape != expected.shape:
         return f"has the shape {_shape(got)}{at}, not {_shape(expected)}"
     if (got.library, got.dtype) != (expected.library, expected.dtype):
-        return f"is a {got.library} array of {got.dtype}{at}, not {expected.library} of {expected.dtype}"
+        return (f"is a {got.library} array of {got.dtype}{at}; a {expected.library} array of {expected.dtype} is "
+                "expected")
     tolerance = TOLERANCES.get(expected.dtype, 0.0)
     for index, (a, b) in enumerate(zip(expected.values, got.values)):
         if not _close(a, b, tolerance):

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from minipaged.lab import exercises
-from minipaged.lab.check import judge
+from minipaged.lab.checks import judge
 from minipaged.lab.report import not_ready
-from minipaged.lab.search import has_events
+from minipaged.lab.search import has_film
 
 
 def main(exercise_id: str, file: str) -> int:
@@ -25,7 +25,7 @@ def main(exercise_id: str, file: str) -> int:
             return 1
     result = judge(exercise, names)
     print(result.message)
-    if result.failure is not None and has_events(result.failure):
+    if result.failure is not None and has_film(result.failure):
         from minipaged.lab.picture import as_text
 
         print("\n" + as_text(result.failure))

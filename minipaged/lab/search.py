@@ -18,7 +18,7 @@ from typing import NamedTuple
 from minipaged.lab.answer import Answer
 from minipaged.lab.exercise import Exercise
 from minipaged.lab.limits import TimeUp, time_limit
-from minipaged.lab.trace import HANGS, Outcome, Step, Trace
+from minipaged.lab.trace import HANGS, RETURNS, Outcome, Step, Trace
 
 SMALL_ENOUGH = 3  # a failing example with no more calls than this is shown as it is
 SHRINK_SECONDS = 1.0
@@ -52,10 +52,11 @@ class Failure(NamedTuple):
         return self.expected[index].outcome if 0 <= index < len(self.expected) else None
 
 
-def has_events(failure: Failure) -> bool:
-    """Has anything happened by the first wrong step that a film can show?"""
+def has_film(failure: Failure) -> bool:
+    """Is there something that a film can show, and did the call come back, so that the run goes on?"""
     steps = [*failure.steps, *failure.seen, *failure.expected]
-    return any(kind != "pool" for step in steps for kind, _ in step.events)
+    return failure.steps[-1].outcome.kind == RETURNS and any(
+        kind != "pool" for step in steps for kind, _ in step.events)
 
 
 def unstopped(exercise: Exercise, answer: Answer, failure: Failure) -> Failure:

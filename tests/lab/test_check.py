@@ -9,7 +9,7 @@ import pytest
 from minipaged.errors import BlockError, OutOfBlocks
 from minipaged.lab import check, exercises
 from minipaged.lab.answer import from_source
-from minipaged.lab.check import judge
+from minipaged.lab.checks import judge
 
 
 @pytest.fixture(autouse=True)
@@ -183,6 +183,12 @@ def test_a_missing_method_and_a_function_for_a_class_are_told(capsys):
     assert "has no method `free` yet; it is called as `BlockAllocator.free(block)`" in message(
         capsys, "blocks.allocator", NoFree)
     assert "it must be a class" in message(capsys, "blocks.allocator", lambda num_blocks: None)
+
+    class Method(BlockAllocator):
+        def free_count(self):
+            return 3
+
+    assert "write @property above it" in message(capsys, "blocks.allocator", Method)
 
     class NoSelf(BlockAllocator):
         def allocate():

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from minipaged.lab import exercises, panel, progress
-from minipaged.lab.panel import _widget
+from minipaged.lab.panels import _widget
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pytest
 
 from minipaged.lab import cells, exercises
 from minipaged.lab.answer import from_source
-from minipaged.lab.check import judge
+from minipaged.lab.checks import judge
 
 ALL = exercises.all()
 BY_ID = pytest.mark.parametrize("exercise", ALL, ids=[one.id for one in ALL])

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from minipaged.core import ContinuousBatchingScheduler, EventLog, KVCacheManager, Request, SamplingParams
 from minipaged.lab.answer import change
 from minipaged.lab.exercise import Exercise, Misconception
+from minipaged.lab.swaps import use
 from minipaged.lab.trace import Trace
-from minipaged.lab.use import use
 
 # ---- scheduling.shortest-first
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from minipaged.lab import exercises, progress
-from minipaged.lab.check import gather, judge
+from minipaged.lab.checks import gather, judge
 from minipaged.lab.exercise import Exercise
 from minipaged.lab.hints import next_hint
 from minipaged.lesson.present import present

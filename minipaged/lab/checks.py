@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from minipaged.lab import exercises, interface, progress, report
 from minipaged.lab.diagnose import diagnose
 from minipaged.lab.exercise import Exercise, Misconception
-from minipaged.lab.search import Failure, find_failure, has_events, unstopped
+from minipaged.lab.search import Failure, find_failure, has_film, unstopped
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def check(exercise_id: str, *objects: object) -> CheckResult:
         return CheckResult(str(exercise_id), False, error.args[0])
     result = judge(exercise, gather(exercise, objects, sys._getframe(1).f_globals))
     print(result.message)
-    if result.failure is not None and has_events(result.failure):
+    if result.failure is not None and has_film(result.failure):
         from minipaged.lab.picture import show_failure
 
         show_failure(exercise, result.failure)

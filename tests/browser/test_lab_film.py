@@ -46,13 +46,27 @@ def position(film) -> int:
     return int(film.get_attribute("data-position"))
 
 
-def test_a_film_plays_and_is_moved_by_keyboard(open_notebook, notebook, axe, shots):
+def test_films_in_jupyterlab(open_notebook, notebook, axe, shots):
+    """Stills before anything runs; then films that play, keep their keys, and jump to where two runs part."""
     lab = open_notebook(notebook)
+    page = lab.page
+    assert page.locator(".jp-OutputArea-output img").count() == 2 and page.locator(FILM).count() == 0
     lab.run_all()
-    page, film = lab.page, lab.page.locator(FILM).first
-    lab.page.locator(FILM).nth(1).wait_for()
+    page.locator(FILM).nth(1).wait_for()
     axe(page, FILM)
+    assert_plays_and_moves_by_keyboard(page, page.locator(FILM).first)
+    page.screenshot(path=shots / "lab_film.png")
+    assert_keeps_its_keys(page)
 
+    two = page.locator(FILM).nth(1)
+    two.scroll_into_view_if_needed()
+    two.get_by_role("button", name="difference").click()
+    assert position(two) > 0
+    assert "first difference" in two.inner_text()
+    page.screenshot(path=shots / "lab_film_two.png")
+
+
+def assert_plays_and_moves_by_keyboard(page, film) -> None:
     film.focus()
     assert position(film) == 0
     page.keyboard.press("ArrowRight")
@@ -68,9 +82,10 @@ def test_a_film_plays_and_is_moved_by_keyboard(open_notebook, notebook, axe, sho
     page.wait_for_timeout(300)
     assert position(film) == stopped < last
     assert "event" in film.locator("[role=slider]").get_attribute("aria-valuetext")
-    page.screenshot(path=shots / "lab_film.png")
 
-    # letters are commands of the notebook too: copy, cut, delete, insert a cell, change its kind
+
+def assert_keeps_its_keys(page) -> None:
+    """Letters are commands of the notebook too: copy, cut, delete, insert a cell, change its kind."""
     cells = page.locator(".jp-Notebook .jp-Cell").count()
     for key in "abcdevxyzm1":
         page.keyboard.press(key)
@@ -79,21 +94,3 @@ def test_a_film_plays_and_is_moved_by_keyboard(open_notebook, notebook, axe, sho
     page.wait_for_timeout(200)
     assert page.locator(".jp-Notebook .jp-Cell").count() == cells
     assert page.locator(FILM).count() == 2
-
-
-def test_a_film_of_two_runs_jumps_to_where_they_part(open_notebook, notebook, shots):
-    lab = open_notebook(notebook)
-    lab.run_all()
-    film = lab.page.locator(FILM).nth(1)
-    film.wait_for()
-    film.scroll_into_view_if_needed()
-    film.get_by_role("button", name="difference").click()
-    assert position(film) > 0
-    assert "first difference" in film.inner_text()
-    lab.page.screenshot(path=shots / "lab_film_two.png")
-
-
-def test_a_notebook_that_nobody_runs_shows_the_stills(open_notebook, notebook):
-    page = open_notebook(notebook, kernel=False).page
-    page.locator(".jp-OutputArea-output img").nth(1).wait_for()
-    assert page.locator(FILM).count() == 0

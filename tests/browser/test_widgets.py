@@ -48,13 +48,33 @@ def slowness() -> float:
     return max(1.0, (time.perf_counter() - wall) / (time.process_time() - alone))
 
 
-def test_everything_is_moved_by_keyboard_alone(open_notebook, notebook, axe, shots):
-    """Tab goes through the controls in order; an arrow changes the setting, the picture and the sentence."""
+def test_explorers_in_jupyterlab(open_notebook, notebook, axe, shots):
+    """Pictures before anything runs; then widgets, by keyboard alone, by mouse, in the dark, and run a second time."""
     lab = open_notebook(notebook)
-    lab.run_all()
     page = lab.page
+    assert page.locator(PICTURE).count() == len(EXPLORERS) and page.locator(EXPLORER).count() == 0
+    lab.run_all()
     page.locator(EXPLORER).nth(len(EXPLORERS) - 1).wait_for()
+    assert page.locator(PICTURE).count() == 0
     axe(page, EXPLORER)
+    assert_moved_by_keyboard_alone(page)
+    page.locator(".jp-Notebook").screenshot(path=shots / "explorers.png")
+    assert_follows_the_mouse(page)
+
+    page.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+    page.locator("body[data-jp-theme-light=false]").wait_for(state="attached")
+    axe(page, EXPLORER)
+    page.screenshot(path=shots / "explorers_dark.png")
+    page.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})")
+    page.locator("body[data-jp-theme-light=true]").wait_for(state="attached")  # it is kept for the next test
+
+    lab.run_all()  # a second time in the same kernel
+    page.locator(EXPLORER).nth(len(EXPLORERS) - 1).wait_for()
+    assert page.locator(EXPLORER).count() == len(EXPLORERS)
+
+
+def assert_moved_by_keyboard_alone(page) -> None:
+    """Tab goes through the controls in order; an arrow changes the setting, the picture and the sentence, in time."""
     spent, before_all = [], slowness()
     for index, make in enumerate(EXPLORERS.values()):
         explorer, element = make(), page.locator(EXPLORER).nth(index)
@@ -85,24 +105,11 @@ def test_everything_is_moved_by_keyboard_alone(open_notebook, notebook, axe, sho
     print(f"key to picture: median {statistics.median(spent):.0f} ms, worst {max(spent):.0f} ms of {len(spent)}, on a "
           f"machine that others slow down {busy:.1f} times")
     assert statistics.median(spent) < LIMIT_MS * busy
-    page.locator(".jp-Notebook").screenshot(path=shots / "explorers.png")
-
-    page.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
-    page.locator("body[data-jp-theme-light=false]").wait_for(state="attached")
-    axe(page, EXPLORER)
-    page.screenshot(path=shots / "explorers_dark.png")
-    page.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})")
-    page.locator("body[data-jp-theme-light=true]").wait_for(state="attached")  # it is kept for the next test
-
-    lab.run_all()  # a second time in the same kernel
-    page.locator(EXPLORER).nth(len(EXPLORERS) - 1).wait_for()
-    assert page.locator(EXPLORER).count() == len(EXPLORERS)
 
 
-def test_a_dragged_slider_is_followed_and_ends_where_it_is_left(open_notebook, notebook):
-    lab = open_notebook(notebook)
-    lab.run_all()
-    page, element = lab.page, lab.page.locator(EXPLORER).nth(list(EXPLORERS).index("chunk_explorer"))
+def assert_follows_the_mouse(page) -> None:
+    """While a slider is dragged the picture follows; it ends where the slider is left."""
+    element = page.locator(EXPLORER).nth(list(EXPLORERS).index("chunk_explorer"))
     slider = element.locator("input").first
     slider.scroll_into_view_if_needed()
     box = slider.bounding_box()
@@ -119,14 +126,6 @@ def test_a_dragged_slider_is_followed_and_ends_where_it_is_left(open_notebook, n
     last.move(budget=last.controls[0].values[-1])
     page.wait_for_function("([element, said]) => element.querySelector('.sentence').textContent === said",
                            arg=[element.element_handle(), last.shown.sentence], timeout=5000)
-
-
-def test_a_notebook_that_nobody_runs_shows_pictures(open_notebook, notebook):
-    """As it is committed: the PNG in place of each widget, without an error."""
-    page = open_notebook(notebook, kernel=False).page
-    page.locator(PICTURE).nth(len(EXPLORERS) - 1).wait_for()
-    assert page.locator(PICTURE).count() == len(EXPLORERS)
-    assert page.locator(EXPLORER).count() == 0
 
 
 # ---- the face alone, on a page with a model of our own

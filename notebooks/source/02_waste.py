@@ -280,10 +280,10 @@ steps = {"right": len(right.events.select("step")), "wrong": len(wrong.events.se
 # %% [markdown]
 # ## Exercises
 #
-# A slot is a token's room in every layer. The first formula turns slots into bytes:
+# Count the kinds of empty yourself, then see what a block leaves empty, and how many readers fit.
 
 # %%
-exercise_links("01_kv_cache")
+exercise_links("02_waste")
 
 # %% [markdown]
 # ## Explore

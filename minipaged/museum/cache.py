@@ -50,10 +50,15 @@ def the_last_publisher_takes_the_key(right, self, request, table, first, last):
 
 @scene(8)
 def two_with_one_prompt(stage: Stage) -> None:
-    stage.add("A", range(8), max_tokens=6)
+    stage.add("A", range(8), max_tokens=12)
     stage.step()
-    stage.add("B", range(8), max_tokens=2)
+    stage.add("B", range(8), max_tokens=1)  # ends, and its copy of the second block is free
+    stage.step()
+    stage.add("C", range(50, 70), max_tokens=1)  # uses it again
+    stage.step()
+    again = stage.add("D", [*range(8), 9], max_tokens=1)
     stage.finish()
+    stage.expect("tokens of A's prompt found by D", again.num_cached_tokens, 8)
 
 
 @change(KVCacheManager, "cancel")

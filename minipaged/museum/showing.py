@@ -50,7 +50,7 @@ class Exhibit:
         return "\n".join(lines)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> tuple[dict, dict]:
-        if self.right.events is None:
+        if first_difference(self.right, self.wrong) is None:  # no events, or the same: nothing to film
             return {"text/plain": repr(self)}, {}
         data, metadata = self.film()._repr_mimebundle_()
         return {**data, "text/plain": repr(self)}, metadata
@@ -94,5 +94,5 @@ def film_of(right: Run, wrong: Run, title: str):
     if right.events is None:
         raise ValueError("this piece is a formula or a kernel: it has numbers to compare, and no events to film")
     found = differ(right.events, wrong.events)
-    start = found.left.time if found is not None and found.left is not None else 0
+    start = 0 if found is None else found.left.time if found.left is not None else len(right.events) - 1
     return Film(right.events, compare=wrong.events, labels=("right", "with the bug"), title=title, start=start)

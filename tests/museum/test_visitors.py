@@ -16,6 +16,7 @@ from minipaged.museum import catalog
 from minipaged.museum.limit import TooLong, time_limit
 
 IDS = [piece.name for piece in museum.PIECES]
+SAME_EVENTS = {"double-free-in-silence", "unknown-block-in-silence", "slot-without-block-size"}
 
 
 def second_free_raises(lib):
@@ -97,6 +98,16 @@ def test_a_film_shows_both_runs_and_opens_on_their_difference():
     assert "They first differ" in film.alt
     data, _ = museum.exhibit("no-copy-on-write")._repr_mimebundle_()
     assert "Which bug is it?" in data["text/plain"] and "no-copy" not in json.dumps(data)
+
+
+def test_every_run_with_events_has_a_film():
+    """It opens where the runs part. SAME_EVENTS: what is wrong there is an answer to a call, and no event."""
+    for piece in museum.PIECES:
+        right = piece.right()
+        if right.events is not None:
+            film = piece.film()
+            assert (film.start > 0) == (piece.name not in SAME_EVENTS), piece.name
+            assert f"{len(right.events)} events" in film.alt and len(film.data) < 300_000
 
 
 def test_a_formula_has_no_film():

@@ -21,7 +21,7 @@ from minipaged.lab.limits import TimeUp, time_limit
 from minipaged.lab.trace import HANGS, RETURNS, Outcome, Step, Trace
 
 SMALL_ENOUGH = 3  # a failing example with no more calls than this is shown as it is
-SHRINK_SECONDS = 1.0
+SHRINK_SECONDS = 1.0  # of the processor's time
 MAX_PRINTED = 2_000
 
 
@@ -146,9 +146,9 @@ def _by_hypothesis(exercise: Exercise, answer: Answer) -> Sequence[Failure]:
         nonlocal started
         failure = attempt(exercise, answer, exercise.case(generator))
         if failure is not None:
-            started = started or time.perf_counter()
+            started = started or time.process_time()
             found.append(failure)
-            if failure.hangs or time.perf_counter() - started > SHRINK_SECONDS:
+            if failure.hangs or time.process_time() - started > SHRINK_SECONDS:
                 raise _Enough
             raise AssertionError
 

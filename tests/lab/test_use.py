@@ -9,7 +9,7 @@ from minipaged.errors import BlockError, OutOfBlocks
 from minipaged.lab import use
 from minipaged.lab.adapters import SwapError
 
-PROMPTS = ["Once upon a time", "Once upon a time there was", "The fox"]
+PROMPTS = ["Once upon a time", "Once upon a time there", "The fox"]
 
 
 class Allocator:
@@ -72,7 +72,7 @@ def block_hash(parent, tokens):
 def texts(llm):
     from minipaged import SamplingParams
 
-    return [out.outputs[0].text for out in llm.generate(PROMPTS, SamplingParams(temperature=0, max_tokens=12))]
+    return [out.outputs[0].text for out in llm.generate(PROMPTS, SamplingParams(temperature=0, max_tokens=6))]
 
 
 @pytest.fixture(scope="module")

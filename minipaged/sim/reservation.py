@@ -91,9 +91,6 @@ class ContiguousKV:
     def feeds_copy(self, request: Request) -> bool:
         return False
 
-    def rewind(self, request: Request) -> None:
-        """Nothing was published."""
-
     def commit(self, requests: Iterable[Request]) -> None:
         """Nothing to publish."""
 

@@ -106,7 +106,7 @@ PIECES = (
           (every_hit_is_free_of_charge,), a_hit_that_nobody_holds, "invariants",
           "tests/core/test_vllm_scenarios_cache.py::test_P9_a_refused_allocation_has_no_side_effects"),
     Piece("hit-before-it-is-written", "A block of this very step is copied before it is filled",
-          "GeeeekExplorer/nano-vllm#208", CHAPTER,
+          "GeeeekExplorer/nano-vllm#208, vllm-project/vllm#37152", CHAPTER,
           "Two equal prompts arrive together. The second one shares what the first is about to compute, too early.",
           "A step copies, then writes, then reads: what it fills may be shared whole, but not copied from.",
           (also_what_is_not_written_yet,), twins_in_one_step, "contents",

@@ -195,7 +195,7 @@ PIECES = (
           "Whether somebody fits is asked in each step anew.",
           (once_full_always_full,), four_prompts_in_chunks, "numbers",
           C + "test_C12_all_seats_are_used_as_soon_as_the_chunks_are_done"),
-    Piece("admits-for-one-chunk", "Admission asks for the blocks of the first chunk only", "vllm-project/vllm#45388",
+    Piece("admits-for-one-chunk", "Admission asks for the blocks of the first chunk only", "vllm-project/vllm#21793",
           "10_chunked_prefill",
           "A long prompt starts, finds no block half way, gives up what it has, and starts again.",
           "A prompt that starts can also be finished: admission asks for all of its tokens.",

@@ -156,7 +156,7 @@ class Stage:
                                                  and request.finish_reason.value != "abort"):
                 self.complain("tokens", f"{name} says {output}; alone it says {right}")
         if had_work and not plans[0].total_tokens:
-            self.complain("progress", f"a step computes nothing, though {', '.join(self.scheduler.requests)} wait")
+            self.complain("progress", f"a step computes nothing; who waits: {', '.join(self.scheduler.requests)}")
         return plans[0]
 
     @property

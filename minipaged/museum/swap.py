@@ -117,7 +117,7 @@ PIECES = (
           (free_before_it_is_read,), four_take_turns, "contents",
           SWAP + "test_a_host_block_that_a_plan_reads_is_not_given_away_in_it"),
     Piece("stale-twin", "The old place of a swapped block is trusted after it was overwritten",
-          "vllm-project/vllm#4761: a block in use again is taken for its old contents", CHAPTER,
+          "Wenyueh/MinivLLM#87: a recycled block is taken for its old contents", CHAPTER,
           "A request comes back without a copy, into a block that now holds another request's tokens.",
           "A device block that is written or handed out has no copy on the host any more.",
           (still_thinks_it_is_there,), two_in_four_blocks, "contents",

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from minipaged import museum
 
 IDS = [piece.name for piece in museum.PIECES]
+CHAPTERS = ("01_kv_cache 02_waste 03_blocks 04_paged_attention 05_copy_on_write 06_prefix_cache 07_continuous_batching "
+            "08_scheduling 09_preemption 10_chunked_prefill 11_engine 12_triton 13_cuda").split()
 GROUPS = sorted({piece.test.split("/")[1] for piece in museum.PIECES})
 
 
@@ -53,7 +56,26 @@ def test_core_alone_has_sixty_pieces_and_each_is_in_its_own_words():
         texts = [getattr(piece, field) for piece in museum.PIECES]
         assert len(set(texts)) == len(texts), field
     for piece in museum.PIECES:
-        assert piece.symptom != piece.rule and piece.reference and piece.chapter[2] == "_"
+        assert piece.symptom != piece.rule
+
+
+def test_each_says_where_it_comes_from_and_where_the_course_meets_it():
+    source = re.compile(r"[\w.-]+/[\w.-]+(#\d+|, | \()|paper: |source text, sections? \d")
+    for piece in museum.PIECES:
+        assert source.match(piece.reference), piece.name
+        assert piece.chapter in CHAPTERS, piece.name
+
+
+def test_nothing_of_the_package_but_the_labs_knows_the_museum(root):
+    """And the museum itself loads neither torch nor numpy before a piece needs them."""
+    package = root / "minipaged"
+    asks = re.compile(r"^\s*(from|import) minipaged\.museum|import museum\b", re.MULTILINE)
+    users = {path.relative_to(package).parts[0] for path in package.rglob("*.py")
+             if asks.search(path.read_text(encoding="utf-8"))}
+    assert users <= {"museum", "lab"}
+    code = "import sys, minipaged.museum; print([name for name in ('torch', 'numpy') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root / "tests")
+    assert done.stdout.strip() == "[]", done.stderr
 
 
 @pytest.mark.parametrize("piece", museum.PIECES, ids=IDS)

@@ -25,7 +25,7 @@ PARTS: dict[str, tuple[int, list[str], list[str]]] = {
     "core": (4, [], PARALLEL),
     "oracle": (3, ["tests/oracle"], PARALLEL),
     "kernels": (4, ["tests/kernels"], PARALLEL),
-    "notebooks": (5, ["notebooks", "tests/notebooks"], NBVAL),
+    "notebooks": (5, ["notebooks", "solutions", "tests/notebooks"], NBVAL),
     "browser": (3, ["tests/browser"], []),
     "labs": (2, ["tests/lab", "tests/labs", "tests/museum", "tests/grader_attacks"], PARALLEL),
 }

@@ -1,4 +1,7 @@
-"""What a chapter costs: at most 15 seconds and 2 GB, and no torch where none is needed. Prints the table."""
+"""What a chapter costs: at most 15 seconds and 2 GB, and no torch where none is needed. Prints the table.
+
+The limit is on processor time, of the kernel and of what it starts: other work on the machine cannot fail it.
+"""
 from __future__ import annotations
 
 import importlib.util
@@ -15,13 +18,14 @@ spec.loader.exec_module(chapters)
 
 MOST_SECONDS, MOST_BYTES = 15.0, 2_000_000_000
 PROBE = """
-import json, sys
+import json, os, sys
+spent = sum(os.times()[:4])
 try:
     import resource
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 except ImportError:  # Windows
     peak = 0
-print(json.dumps({"peak": peak, "torch": "torch" in sys.modules}))
+print(json.dumps({"seconds": spent, "peak": peak, "torch": "torch" in sys.modules}))
 """
 
 
@@ -33,11 +37,11 @@ def test_a_chapter_is_quick_small_and_imports_what_it_needs(name, capsys):
     notebook.cells.append(new_code_cell(PROBE))
     start = time.perf_counter()
     build.execute(notebook, chapters.NOTEBOOKS)
-    seconds = time.perf_counter() - start
+    wall = time.perf_counter() - start
     found = json.loads(notebook.cells[-1].outputs[0].text)
     with capsys.disabled():
         torch = "  torch" if found["torch"] else ""
-        print(f"\n{name:<24} {seconds:5.1f} s {found['peak'] / 1e6:6.0f} MB{torch}", end="")
-    assert seconds <= MOST_SECONDS
+        print(f"\n{name:<24} {found['seconds']:5.1f} s ({wall:5.1f} s wall) {found['peak'] / 1e6:6.0f} MB{torch}", end="")
+    assert found["seconds"] <= MOST_SECONDS
     assert found["peak"] <= MOST_BYTES
     assert not found["torch"] or name in chapters.WITH_TORCH, "this chapter should run without torch"

@@ -40,8 +40,8 @@ def test_a_chapter_is_quick_small_and_imports_what_it_needs(name, capsys):
     wall = time.perf_counter() - start
     found = json.loads(notebook.cells[-1].outputs[0].text)
     with capsys.disabled():
-        torch = "  torch" if found["torch"] else ""
-        print(f"\n{name:<24} {found['seconds']:5.1f} s ({wall:5.1f} s wall) {found['peak'] / 1e6:6.0f} MB{torch}", end="")
+        rest = f"{found['peak'] / 1e6:6.0f} MB{'  torch' if found['torch'] else ''}"
+        print(f"\n{name:<24} {found['seconds']:5.1f} s ({wall:5.1f} s wall) {rest}", end="")
     assert found["seconds"] <= MOST_SECONDS
     assert found["peak"] <= MOST_BYTES
     assert not found["torch"] or name in chapters.WITH_TORCH, "this chapter should run without torch"

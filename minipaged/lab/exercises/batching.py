@@ -44,13 +44,11 @@ STATIC_EXERCISE = Exercise(
     goal="Count the steps of static batching, and the seats that are idle in them.",
     interface=("static_batches(lengths, seats)",),
     hints=("Four answers of 100, 50, 200 and 30 tokens start together. When may the next four start?",
-           "Cut the line into groups of `seats`. A group lasts as long as its longest answer. Every seat of every "
-           "step is "
-           "used for a token or idle.",
+           "Cut the line into groups of `seats`. A group lasts as long as its longest answer. Every seat of every step "
+           "is used for a token or idle.",
            "steps = sum of max(group); used = sum(lengths); idle = steps * seats - used."),
-    rule="A static batch takes the next `seats` requests and ends with its longest one. A seat is idle from the end "
-         "of its "
-         "own answer to the end of the batch, and always if nobody sits there.",
+    rule="A static batch takes the next `seats` requests and ends with its longest one. A seat is idle from the end of "
+         "its own answer to the end of the batch, and always if nobody sits there.",
     examples=({"lengths": [100, 50, 200, 30], "seats": 4},
               {"lengths": [3, 1, 2], "seats": 2},
               {"lengths": [], "seats": 4}),
@@ -61,8 +59,8 @@ STATIC_EXERCISE = Exercise(
         _wrong_static("all-at-once", "you run everybody in one batch. There are `seats` seats: the others wait.",
                       "        steps += max(lengths[first:first + seats])", "        steps = max(lengths)"),
         _wrong_static("one-by-one", "you run one request after the other. The requests of a batch run at the same "
-                      "time, so "
-                      "the batch takes as many steps as its longest.", "max(lengths", "sum(lengths"),
+                                    "time, so the batch takes as many steps as its longest.",
+                                    "max(lengths", "sum(lengths"),
         _wrong_static("shortest", "a batch ends with its longest request, not with its shortest.",
                       "max(lengths", "min(lengths"),
         _wrong_static("first-of-batch", "you let the first request of a batch say how long it lasts; the longest does.",
@@ -111,15 +109,12 @@ FINISH_EXERCISE = Exercise(
     goal="Say in which step each request ends when a seat is given away in the step after it becomes free.",
     interface=("finish_steps(lengths, seats)",),
     hints=("D makes its last token in step 30. In which step does E, who waits, make its first one?",
-           "Remember for each seat the step after which it is free, 0 at the beginning. The next in the line takes "
-           "the seat "
-           "that is free first; its last step is that number plus its length.",
+           "Remember for each seat the step after which it is free, 0 at the beginning. The next in the line takes the "
+           "seat that is free first; its last step is that number plus its length.",
            "free_after = [0] * seats; for each length: seat = the index of the smallest entry; free_after[seat] += "
-           "length; "
-           "that is the request's last step."),
-    rule="Requests get seats in the order of the line. A request makes one token a step from the step in which it "
-         "sits down. "
-         "Its seat is free for another one in the step after its last token.",
+           "length; that is the request's last step."),
+    rule="Requests get seats in the order of the line. A request makes one token a step from the step in which it sits "
+         "down. Its seat is free for another one in the step after its last token.",
     examples=({"lengths": [100, 50, 200, 30, 90, 80, 40], "seats": 4},
               {"lengths": [2, 3], "seats": 1},
               {"lengths": [2], "seats": 3}),
@@ -128,17 +123,17 @@ FINISH_EXERCISE = Exercise(
     reference=lambda: from_source(FINISH),
     misconceptions=(
         _wrong_finish("static", "you let the next ones in when the whole batch is done. In continuous batching one "
-                      "seat is "
-                      "enough.", "        seat = free_after.index(min(free_after))",
+                                "seat is enough.", "        seat = free_after.index(min(free_after))",
                       "        seat = len(finished) % seats\n        if seat == 0:\n"
                       "            free_after = [max(free_after)] * seats"),
         _wrong_finish("next-seat", "you give the seats away in turn. The next in the line takes the seat that is free "
-                      "first.",
+                                   "first.",
                       "free_after.index(min(free_after))", "len(finished) % seats"),
         _wrong_finish("one-step-lost", "you leave a seat empty for a step when it changes hands.",
                       "free_after[seat] += length", "free_after[seat] += length + (free_after[seat] > 0)"),
         _wrong_finish("too-soon", "the seat is free after the last token of its request; in that step nobody else sits "
-                      "there.", "free_after[seat] += length", "free_after[seat] += length - (free_after[seat] > 0)"),
+                                  "there.",
+                                  "free_after[seat] += length", "free_after[seat] += length - (free_after[seat] > 0)"),
         _wrong_finish("from-zero", "steps count from 1: a request of one token that starts at once ends in step 1.",
                       "finished.append(free_after[seat])", "finished.append(free_after[seat] - 1)"),
         _wrong_finish("latest-seat", "the next in the line takes the seat that is free first, not last.",
@@ -226,11 +221,10 @@ LOOP_EXERCISE = Exercise(
                "ContinuousBatch.waiting"),
     hints=("A step does two things. Which must come first, so that no seat is idle while somebody waits?",
            "Two lists of names and a dict of tokens that are left. step: fill the free seats from the front of "
-           "waiting; then "
-           "take one token from each running request; who has none left is finished and leaves both.",
+           "waiting; then take one token from each running request; who has none left is finished and leaves both.",
            "while self.waiting and len(self.running) < self.max_num_seqs: move one. Then for name in "
-           "list(self.running): "
-           "left -= 1; at 0 remove it from running and from the dict, and note it. Return the notes."),
+           "list(self.running): left -= 1; at 0 remove it from running and from the dict, and note it. Return the "
+           "notes."),
     rule="A step first gives free seats to those who wait, in their order, then makes one token for each running "
          "request. A "
          "request with its last token leaves in that step. A name is in use while its request waits or runs.",
@@ -246,8 +240,8 @@ LOOP_EXERCISE = Exercise(
     reference=lambda: from_source(LOOP),
     misconceptions=(
         _wrong_loop("skips-next", "you take requests out of the list that you are walking over: the one behind is "
-                    "skipped and "
-                    "gets no token. Walk over a copy.", "for name in list(self.running)", "for name in self.running"),
+                                  "skipped and gets no token. Walk over a copy.",
+                                  "for name in list(self.running)", "for name in self.running"),
         _wrong_loop("admits-when-empty", "you let people in only when all seats are free: that is static batching.",
                     "while self.waiting and len(self.running) < self.max_num_seqs:\n"
                     "            self.running.append(self.waiting.pop(0))",

@@ -117,23 +117,16 @@ MEMORY_EXERCISE = Exercise(
                "SharedBlocks.write(name, index)", "SharedBlocks.free(name)", "SharedBlocks.tables",
                "SharedBlocks.ref_count"),
     hints=("A and B hold P0. B writes into it. Whose K and V would A read afterwards? Which number tells you that "
-           "there is a "
-           "danger?",
+           "there is a danger?",
            "A count for each block: the number of tables that hold it. fork adds one to each. write looks at the "
-           "count: 1 "
-           "means that nobody else cares; more means take a free block, put it into the writer's table, and take one "
-           "from "
-           "the old block's count.",
+           "count: 1 means that nobody else cares; more means take a free block, put it into the writer's table, and "
+           "take one from the old block's count.",
            "write: block = tables[name][index]; if ref_count[block] == 1: return None. If nothing is free raise "
-           "OutOfBlocks, "
-           "before you change anything. Else copy = the smallest free block, ref_count[copy] = 1, ref_count[block] -= "
-           "1, "
-           "tables[name][index] = copy; return (block, copy)."),
+           "OutOfBlocks, before you change anything. Else copy = the smallest free block, ref_count[copy] = 1, "
+           "ref_count[block] -= 1, tables[name][index] = copy; return (block, copy)."),
     rule="A block's count is the number of tables that hold it; at 0 it is free. Who writes into a block with a count "
-         "above 1 "
-         "gets a copy in the smallest free block, and the others keep the old one. An operation that finds too few "
-         "free "
-         "blocks raises OutOfBlocks and changes nothing.",
+         "above 1 gets a copy in the smallest free block, and the others keep the old one. An operation that finds too "
+         "few free blocks raises OutOfBlocks and changes nothing.",
     examples=({"num_blocks": 4, "first": 3, "calls": [["fork", 0, 0], ["write", 1, 2], ["write", 0, 2]]},
               {"num_blocks": 2, "first": 2, "calls": [["fork", 0, 0], ["write", 1, 1]]},
               {"num_blocks": 3, "first": 1, "calls": [["fork", 0, 0], ["free", 0, 0], ["write", 0, 0], ["free", 0, 0],
@@ -144,28 +137,26 @@ MEMORY_EXERCISE = Exercise(
     reference=lambda: from_source(MEMORY),
     misconceptions=(
         _wrong_memory("same-table", "parent and child have the same list as table: a copy for one of them appears in "
-                      "both. Give "
-                      "the child a list of its own.", "list(self.tables[parent])", "self.tables[parent]"),
+                                    "both. Give the child a list of its own.",
+                                    "list(self.tables[parent])", "self.tables[parent]"),
         _wrong_memory("no-count", "fork does not count the new holder: the first write overwrites what the other one "
-                      "reads.",
+                                  "reads.",
                       "            self.ref_count[block] += 1\n", "            pass\n"),
         _wrong_memory("always-copies", "you copy at every write. With a count of 1 nobody else reads the block: write "
-                      "in place.",
+                                       "in place.",
                       "        if self.ref_count[block] == 1:\n            return None\n", ""),
-        _wrong_memory("keeps-reference", "the writer left the old block, but its count still has the writer in it: "
-                      "the block is "
-                      "never free again.", "        self._drop(block)\n        self.tables[name]",
+        _wrong_memory("keeps-reference", "the writer left the old block, but its count still has the writer in it: the "
+                                         "block is never free again.",
+                                         "        self._drop(block)\n        self.tables[name]",
                       "        self.tables[name]"),
         _wrong_memory("copies-for-others", "you give the copy to the others and let the writer keep the block. Who "
-                      "writes gets "
-                      "the copy: it is one table to change, not many.",
+                                           "writes gets the copy: it is one table to change, not many.",
                       "        self.tables[name][index] = copy\n",
                       "        for other in self.tables:\n            if other != name and block in "
                       "self.tables[other]:\n"
                       "                self.tables[other][index] = copy\n"),
         _wrong_memory("frees-for-all", "free gives the blocks back while others still hold them. Take one from the "
-                      "count; only "
-                      "at 0 is a block free.",
+                                       "count; only at 0 is a block free.",
                       "        for block in self.tables.pop(name):\n            self._drop(block)\n",
                       "        for block in self.tables.pop(name):\n            self.ref_count[block] = 1\n"
                       "            self._drop(block)\n"),
@@ -177,15 +168,13 @@ MEMORY_EXERCISE = Exercise(
                       "                raise OutOfBlocks(\"too few\")\n            table.append(self._take())\n"
                       "        self.tables[name] = table"),
         _wrong_memory("drops-before-asking", "you drop the writer's reference before you know that there is a block "
-                      "for the "
-                      "copy: a write that is refused must change nothing.",
+                                             "for the copy: a write that is refused must change nothing.",
                       "        if not self.free_blocks:\n            raise OutOfBlocks(\"no block for the copy\")\n"
                       "        copy = self._take()\n        self._drop(block)\n",
                       "        self._drop(block)\n        if not self.free_blocks:\n"
                       "            raise OutOfBlocks(\"no block for the copy\")\n        copy = self._take()\n"),
-        _wrong_memory("copies-whole-table", "you copy every shared block of the writer. Only the block that is "
-                      "written needs a "
-                      "copy; the rest stays shared.",
+        _wrong_memory("copies-whole-table", "you copy every shared block of the writer. Only the block that is written "
+                                            "needs a copy; the rest stays shared.",
                       "        copy = self._take()\n        self._drop(block)\n        self.tables[name][index] = "
                       "copy\n",
                       "        copy = self._take()\n        self._drop(block)\n        self.tables[name][index] = "
@@ -228,16 +217,14 @@ SAVINGS_EXERCISE = Exercise(
     goal="Count the blocks of requests with the same beginning, stored apart and shared.",
     interface=("blocks_needed(prefix, own, num_requests, block_size)",),
     hints=("The beginning has 10 tokens, a block 4. Which of its 3 blocks can several requests share while each of "
-           "them writes "
-           "on?",
+           "them writes on?",
            "A block that is full is never written again: it is stored once. The partly filled one is copied by whoever "
            "writes on. So each request has the blocks behind the full ones for itself.",
            "total = blocks for prefix + own, rounded up; full = prefix // block_size. Apart: num_requests * total. "
-           "Shared: "
-           "full + num_requests * (total - full)."),
+           "Shared: full + num_requests * (total - full)."),
     rule="Apart, each request needs the blocks for prefix + own tokens, rounded up. Shared, the full blocks of the "
-         "prefix "
-         "exist once. A partly filled last block of the prefix ends up once in each request: the writers copy it.",
+         "prefix exist once. A partly filled last block of the prefix ends up once in each request: the writers copy "
+         "it.",
     examples=({"prefix": 10, "own": 3, "num_requests": 2, "block_size": 4},
               {"prefix": 8, "own": 1, "num_requests": 10, "block_size": 4},
               {"prefix": 2000, "own": 16, "num_requests": 10, "block_size": 16}),
@@ -246,13 +233,11 @@ SAVINGS_EXERCISE = Exercise(
     reference=lambda: from_source(SAVINGS),
     misconceptions=(
         _wrong_savings("tail-shared", "you count the partly filled block of the prefix once. Every request writes on "
-                       "in it, so "
-                       "each ends with one of its own.", "full = prefix // block_size",
-                       "full = -(-prefix // block_size) if total * block_size > prefix + block_size else "
-                       "prefix // block_size"),
+                                      "in it, so each ends with one of its own.", "full = prefix // block_size",
+                       "full = -(-prefix // block_size) if total * block_size > prefix + block_size else prefix // "
+                       "block_size"),
         _wrong_savings("separate-tails", "prefix and own tokens lie one behind the other: the own tokens begin in the "
-                       "last "
-                       "block of the prefix. Round their sum, not each.",
+                                         "last block of the prefix. Round their sum, not each.",
                        "-(-(prefix + own) // block_size)", "-(-prefix // block_size) + -(-own // block_size)"),
         _wrong_savings("rounds-down", "you round the blocks of a request down.", "-(-(prefix + own) // block_size)",
                        "(prefix + own) // block_size"),
@@ -309,15 +294,12 @@ BEAMS_EXERCISE = Exercise(
          "it.",
     interface=("next_beams(tables, parents)",),
     hints=("Beam 0 goes on twice and beam 1 not at all. How many tables hold beam 0's blocks afterwards?",
-           "The new tables are copies of the parents' lists. A block's count is the number of new tables that hold "
-           "it. Old "
-           "blocks with no new holder are free.",
+           "The new tables are copies of the parents' lists. A block's count is the number of new tables that hold it. "
+           "Old blocks with no new holder are free.",
            "new = [list(tables[parent]) for parent in parents]; count the blocks of all new tables in a dict; freed = "
-           "sorted(the "
-           "set of all old blocks - the set of counted ones)."),
+           "sorted(the set of all old blocks - the set of counted ones)."),
     rule="Each new beam holds its parent's blocks, in a list of its own. A block's count is the number of new tables "
-         "that hold "
-         "it. A block that no new table holds is freed; one that any holds is not.",
+         "that hold it. A block that no new table holds is freed; one that any holds is not.",
     examples=({"tables": [[0, 1], [0, 2]], "parents": [0, 0]},
               {"tables": [[0, 1], [0, 2]], "parents": [1, 0]},
               {"tables": [[0, 1], [0, 2], [0, 3]], "parents": [2]},
@@ -327,7 +309,7 @@ BEAMS_EXERCISE = Exercise(
     reference=lambda: from_source(BEAMS),
     misconceptions=(
         _wrong_beams("order-lost", "the new beams come in the order of `parents`: the first new beam goes on from "
-                     "parents[0].",
+                                   "parents[0].",
                      "for parent in parents]", "for parent in sorted(parents)]"),
         _wrong_beams("each-once", "a beam that goes on twice becomes two beams.", "for parent in parents]",
                      "for parent in dict.fromkeys(parents)]"),

@@ -60,12 +60,11 @@ KINDS_EXERCISE = Exercise(
            "reserved or internal?",
            "A held slot is used, or it will be filled before the request ends (reserved), or it never will (internal). "
            "A slot that nobody holds is external if its hole is too small for the next request, else free.",
-           "For each holding: the end is min(final, capacity); used += current; reserved += end - current; "
-           "internal += capacity - end. For each hole: external if hole < wanted, else free."),
+           "For each holding: the end is min(final, capacity); used += current; reserved += end - current; internal += "
+           "capacity - end. For each hole: external if hole < wanted, else free."),
     rule="Of the slots that a request holds, `current` are used, those up to its end are reserved, the rest is "
-         "internal. "
-         "Its end is `final`, or `capacity` where that is smaller. A hole smaller than `wanted` is external, any "
-         "other free.",
+         "internal. Its end is `final`, or `capacity` where that is smaller. A hole smaller than `wanted` is external, "
+         "any other free.",
     examples=({"holdings": [[6, 10, 16]], "holes": [8], "wanted": 12},
               {"holdings": [[3, 7, 8], [11, 20, 32]], "holes": [8, 16], "wanted": 16},
               {"holdings": [[4, 6, 4]], "holes": [], "wanted": 1}),
@@ -74,12 +73,11 @@ KINDS_EXERCISE = Exercise(
     reference=lambda: SimpleNamespace(kinds_of_waste=_kinds),
     misconceptions=(
         _wrong_kinds("all-reserved", "you call every empty held slot reserved. Reserved slots will be filled by the "
-                     "same "
-                     "request; those behind its end never will: they are internal.",
+                                     "same request; those behind its end never will: they are internal.",
                      "reserved += filled_at_end - current", "reserved += capacity - current",
                      "internal += capacity - filled_at_end", "internal += 0"),
         _wrong_kinds("all-internal", "you call every empty held slot internal. Some of them wait for tokens that are "
-                     "still to come: those are reserved.",
+                                     "still to come: those are reserved.",
                      "reserved += filled_at_end - current", "reserved += 0",
                      "internal += capacity - filled_at_end", "internal += capacity - current"),
         _wrong_kinds("swapped", "reserved and internal are the wrong way round: reserved is what will be filled.",
@@ -87,16 +85,14 @@ KINDS_EXERCISE = Exercise(
         _wrong_kinds("exact-hole-lost", "a hole of exactly the wanted size fits: it is free, not external.",
                      "if hole < wanted", "if hole <= wanted", "if hole >= wanted", "if hole > wanted"),
         _wrong_kinds("holes-add-up", "you add the holes together before you compare. A request must lie in one piece, "
-                     "so "
-                     "each hole is wide enough alone or not at all.",
+                                     "so each hole is wide enough alone or not at all.",
                      "sum(hole for hole in holes if hole < wanted)", "sum(holes) if sum(holes) < wanted else 0",
                      "sum(hole for hole in holes if hole >= wanted)", "sum(holes) if sum(holes) >= wanted else 0"),
         _wrong_kinds("all-external", "you call every hole external. It is lost only if the next request does not fit "
-                     "in.",
+                                     "in.",
                      "if hole < wanted", "if True", "if hole >= wanted", "if False"),
-        _wrong_kinds("overgrown", "a request that wants more than it holds fills what it holds and no more: its end "
-                     "is the "
-                     "smaller of final and capacity. Your internal waste gets negative.",
+        _wrong_kinds("overgrown", "a request that wants more than it holds fills what it holds and no more: its end is "
+                                  "the smaller of final and capacity. Your internal waste gets negative.",
                      "min(final, capacity)", "final"),
         _wrong_kinds("used-at-end", "used counts the tokens that are there now, not those at the end.",
                      "used += current", "used += filled_at_end"),
@@ -150,17 +146,16 @@ TAIL_EXERCISE = Exercise(
     reference=lambda: SimpleNamespace(empty_slots=_empty_slots),
     misconceptions=(
         _wrong_tail("full-block-more", "you give a text of exactly one block a second, empty one. A multiple of "
-                    "block_size "
-                    "leaves nothing empty.", "return sum(block_size - n % block_size for n in lengths)"),
+                                       "block_size leaves nothing empty.",
+                                       "return sum(block_size - n % block_size for n in lengths)"),
         _wrong_tail("remainder", "n % block_size is the number of slots that are filled in the last block, not empty.",
                     "return sum(n % block_size for n in lengths)"),
         _wrong_tail("rounded-down", "you round the number of blocks down: the last tokens have no room. Round up.",
                     "return sum(n // block_size * block_size - n for n in lengths)"),
         _wrong_tail("pooled", "you put all texts one behind the other. Each text has blocks of its own, so each has a "
-                    "last "
-                    "block of its own.", "return -sum(lengths) % block_size"),
+                              "last block of its own.", "return -sum(lengths) % block_size"),
         _wrong_tail("average", "you use the average, (block_size - 1) / 2 for each text. It holds for many texts; here "
-                    "count the ones that are given.", "return len(lengths) * (block_size - 1) // 2"),
+                               "count the ones that are given.", "return len(lengths) * (block_size - 1) // 2"),
         _wrong_tail("worst", "block_size - 1 is the worst case. Most texts leave fewer slots empty.",
                     "return len(lengths) * (block_size - 1)"),
         _wrong_tail("counts-blocks", "you count the blocks that are not full; asked are their empty slots.",
@@ -218,13 +213,11 @@ SEATS_EXERCISE = Exercise(
     interface=("seats(lengths, num_slots, longest, block_size)",),
     hints=("With reservation, does it matter how long the texts really are? And with blocks?",
            "Reserved: each takes `longest` slots, so a division says it. Blocks: go through the line; each takes the "
-           "blocks "
-           "for its own length. Stop at the first who finds too few.",
+           "blocks for its own length. Stop at the first who finds too few.",
            "reserved = num_slots // longest, but no more than len(lengths). left = num_slots // block_size; for each "
            "length: need = -(-length // block_size); if need > left: stop, else left -= need and count one."),
-    rule="Reservation takes in num_slots // longest readers, whatever they read. With blocks each takes its own "
-         "length in "
-         "whole blocks. They come in the order of the line: who finds too few blocks waits, and so do all behind.",
+    rule="Reservation takes in num_slots // longest readers, whatever they read. With blocks each takes its own length "
+         "in whole blocks. They come in the order of the line: who finds too few blocks waits, and so do all behind.",
     examples=({"lengths": [6, 3, 9, 2], "num_slots": 32, "longest": 16, "block_size": 4},
               {"lengths": [8, 16, 4], "num_slots": 16, "longest": 16, "block_size": 4},
               {"lengths": [4], "num_slots": 64, "longest": 16, "block_size": 4},
@@ -233,25 +226,24 @@ SEATS_EXERCISE = Exercise(
     drive=_drive_seats,
     reference=lambda: SimpleNamespace(seats=_seats),
     misconceptions=(
-        _wrong_seats("overtaking", "someone short overtakes one who does not fit. First come, first served: all "
-                     "behind wait.",
+        _wrong_seats("overtaking", "someone short overtakes one who does not fit. First come, first served: all behind "
+                                   "wait.",
                      "            break\n", "            continue\n"),
         _wrong_seats("no-rounding", "you count slots one by one; a request takes whole blocks, so round its length up.",
                      "-(-length // block_size)", "length / block_size"),
         _wrong_seats("rounds-down", "you round the blocks of a text down: its last tokens have no room.",
                      "-(-length // block_size)", "length // block_size"),
         _wrong_seats("reserved-in-blocks", "the first number is about a memory without blocks: each reader holds "
-                     "exactly "
-                     "`longest` slots, not rounded to blocks.",
+                                           "exactly `longest` slots, not rounded to blocks.",
                      "num_slots // longest", "num_slots // block_size // -(-longest // block_size)"),
         _wrong_seats("needs-spare", "a request that takes exactly the last blocks fits.", "blocks > left", "blocks >= "
-                     "left"),
+                                                                                                           "left"),
         _wrong_seats("empty-seats", "no more readers than stand in the line can be taken in.",
                      "min(reserved, len(lengths))", "reserved"),
         _wrong_seats("never-pays", "you do not take the blocks away from those that are left.", "left -= blocks",
                      "left -= 0"),
         _wrong_seats("reserves-blocks", "you give everybody blocks for the longest text: that is reservation again, in "
-                     "smaller coins.", "-(-length // block_size)", "-(-longest // block_size)"),
+                                        "smaller coins.", "-(-length // block_size)", "-(-longest // block_size)"),
     ),
 )
 

@@ -90,6 +90,16 @@ COMMANDS = {
         "score a folder of learners' notebooks, each in a process of its own",
         "minipaged grade submitted -o results",
     ),
+    "stats": Command(
+        "minipaged.lab.grader.stats_cli",
+        "how hard each exercise of a graded class was, and what people believed",
+        "minipaged stats results",
+    ),
+    "release": Command(
+        "minipaged.lab.grader.release_cli",
+        "a lab as a zip for learners, an nbgrader course or a Gradescope autograder",
+        "minipaged release zip --lab 03_blocks",
+    ),
     "film": Command(
         "minipaged.viz.film_cli",
         "turn a saved event log into a page that plays it",

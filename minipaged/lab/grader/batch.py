@@ -93,13 +93,11 @@ def grade_class(folder: Path, results: Path, *, labs: Sequence[str] = (), key: b
     work.mkdir()
     rows, tasks = {}, []
     for submission in found:
-        mark = fingerprint(submission, exercises, key)
-        row = None if again else _kept(journal / f"{slug(submission.learner)}.json", mark)
-        rows[submission.learner] = row or _incomplete(submission, exercises)
+        row = None if again else _kept(journal / f"{slug(submission.learner)}.json",
+                                       fingerprint(submission, exercises, key))
+        rows[submission.learner] = row or incomplete(submission, exercises)
         if row is None:
-            tasks.append({**asdict(submission), "fingerprint": mark, "key": key.hex(), "work": str(work.resolve()),
-                          "hidden": [str(path.resolve()) for path in (folder, results)],
-                          "exercises": [one.id for one in exercises]})
+            tasks.append(task(submission, exercises, key, hidden=[folder, results], work=work))
     write_all(results, list(rows.values()), exercises)
     done = len(rows) - len(tasks)
     try:
@@ -114,6 +112,13 @@ def grade_class(folder: Path, results: Path, *, labs: Sequence[str] = (), key: b
         _sweep(results)
         write_all(results, list(rows.values()), exercises)
     return list(rows.values())
+
+
+def task(submission: Submission, exercises: Sequence[Exercise], key: bytes, hidden: Sequence[Path], work: Path) -> dict:
+    """What a worker needs to judge a submission, as plain data. `work`: where it may make an empty folder."""
+    return {**asdict(submission), "fingerprint": fingerprint(submission, exercises, key), "key": key.hex(),
+            "work": str(work.resolve()), "hidden": [str(path.resolve()) for path in hidden],
+            "exercises": [one.id for one in exercises]}
 
 
 def _sweep(results: Path) -> None:
@@ -181,7 +186,8 @@ def _row(learner: str, mark: str, notes: Sequence, verdicts: Sequence[Verdict]) 
             "notes": [text for name, text in notes if not name], "verdicts": [one.as_dict() for one in verdicts]}
 
 
-def _incomplete(submission: Submission, exercises: Sequence[Exercise]) -> dict:
+def incomplete(submission: Submission, exercises: Sequence[Exercise]) -> dict:
+    """The row of a submission that nobody has judged yet."""
     return _row(submission.learner, "", submission.notes,
                 [Verdict(one.id, "incomplete", message="Not graded yet.") for one in exercises])
 

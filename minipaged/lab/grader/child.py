@@ -30,6 +30,10 @@ if sys.platform.startswith("linux"):
     import linux  # noqa: E402, F401  (loaded while files can still be read)
 
 sys.path.pop(0)
+#: What answers import most: loaded once, and at hand even where Python lies under a home that only root may enter.
+COMMON = ("abc array bisect collections.abc contextlib copy dataclasses decimal enum fractions functools hashlib heapq "
+          "inspect itertools json math numbers operator queue random re statistics string struct textwrap time types "
+          "typing").split()
 MAX_OBJECTS = 20_000
 MAX_ITEMS = 100_000
 CELL = "<cell "  # how the label of a cell starts
@@ -149,7 +153,7 @@ def learner(channel, config: dict, options: dict, layers: list[str]) -> None:
 def nurse(data: socket.socket, output: int, life: socket.socket, config: dict, options: dict) -> None:
     """Fork the learner's process into namespaces of its own and end all that is in them when the time comes."""
     os.setsid()
-    layers = sandbox.prepare(config["roots"], config["hidden"], config["folder"])
+    layers = sandbox.prepare(config["roots"], config["hidden"], config["folder"], config["namespaces"])
     pid = os.fork()
     if pid == 0:
         os.setsid()
@@ -222,7 +226,7 @@ def keeper(control: socket.socket) -> None:
 
 def _load(config: dict) -> None:
     sys.path[:] = [*sys.path, *config["packages"]]
-    for name in config["preload"]:
+    for name in (*COMMON, *config["preload"]):
         __import__(name)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)

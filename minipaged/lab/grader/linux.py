@@ -119,13 +119,17 @@ _DENIED = {
 _KILL = {"x86_64": (62, 234), "aarch64": (129, 131)}  # kill, tgkill: at this process only
 _CLONE = {"x86_64": 56, "aarch64": 220}               # threads only
 _START = {"x86_64": (57, 58, 59, 322), "aarch64": (221, 281)}  # fork, vfork, execve, execveat
+# modes, owners, times and attributes of files: Landlock leaves them to the user's rights
+_MODES = {"x86_64": (90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280, 452),
+          "aarch64": (5, 6, 7, 14, 15, 16, 52, 53, 54, 55, 88, 452)}
 _CLONE3, _CLONE_THREAD = 435, 0x00010000
 _EPERM, _ENOSYS = 1, 38
 _RET_ERRNO, _RET_ALLOW, _RET_KILL = 0x00050000, 0x7FFF0000, 0x80000000
 
 
 def seccomp(allow_processes: bool) -> None:
-    """Refuse sockets, tracing, mounts, signals to others and, unless allowed, new processes. Cannot be undone."""
+    """Refuse sockets, tracing, mounts, signals to others; unless processes are allowed (a compiler needs them and
+    changes modes), also new ones and changes of modes and owners. Cannot be undone."""
     machine = platform.machine()
     if machine not in _ARCH:
         raise OSError(_ENOSYS, f"no system call filter for {machine}")
@@ -133,7 +137,7 @@ def seccomp(allow_processes: bool) -> None:
     program = [(load, 0, 0, 4), (jump_equal, 1, 0, _ARCH[machine]), (give_back, 0, 0, _RET_KILL), (load, 0, 0, 0)]
     if machine == "x86_64":  # the same calls under their x32 numbers
         program += [(jump_above, 0, 1, 0x40000000), (give_back, 0, 0, _RET_ERRNO | _ENOSYS)]
-    denied = sorted(_DENIED[machine].values()) + ([] if allow_processes else list(_START[machine]))
+    denied = sorted(_DENIED[machine].values()) + ([] if allow_processes else [*_START[machine], *_MODES[machine]])
     for number in denied:
         program += [(jump_equal, 0, 1, number), (give_back, 0, 0, _RET_ERRNO | _EPERM)]
     for number in _KILL[machine]:

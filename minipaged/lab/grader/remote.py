@@ -59,14 +59,15 @@ class Keeper:
     """A process that forks one learner's process after the other. A context manager; `alone` never forks.
 
     `base`: where its empty folder is made, if that is a folder on this machine; else where temporary files go.
+    `namespaces`: False does without them, as in a container that forbids them.
     """
 
     def __init__(self, needs: Sequence[str] = (), hidden: Sequence[Path] = (), alone: bool | None = None,
-                 base: Path | None = None) -> None:
+                 base: Path | None = None, namespaces: bool = True) -> None:
         self.needs = tuple(needs)
         self.folder = Path(tempfile.mkdtemp(prefix="minipaged-grade-", dir=base if base and base.is_dir() else None))
         self.folder.chmod(0o755)  # another user may have to stand in it; it stays empty
-        self.config = {**configuration(needs, hidden), "folder": str(self.folder)}
+        self.config = {**configuration(needs, hidden), "folder": str(self.folder), "namespaces": namespaces}
         self.alone = not hasattr(os, "fork") if alone is None else alone
         self._slot = os.getpid() % 1_000_000
         self._process, self._control = None, None

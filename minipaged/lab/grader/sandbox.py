@@ -48,7 +48,7 @@ def visible(roots: list[str], hidden: list[str]) -> list[str]:
     return found
 
 
-def prepare(roots: list[str], hidden: list[str], root_folder: str) -> list[str]:
+def prepare(roots: list[str], hidden: list[str], root_folder: str, namespaces: bool) -> list[str]:
     """Make what namespaces this system gives and build the small root in `root_folder`. The layers that work."""
     layers: list[str] = []
     if not sys.platform.startswith("linux"):
@@ -64,6 +64,8 @@ def prepare(roots: list[str], hidden: list[str], root_folder: str) -> list[str]:
     )
 
     become_subreaper()
+    if not namespaces:
+        return layers
     uid, gid = os.getuid(), os.getgid()
     if uid != 0:
         try:

@@ -211,10 +211,11 @@ def test_two_runs_on_one_clock_and_their_first_difference(visit, pair, axe) -> N
     assert player.get("clock").get("difference") == position
     assert player.get("clock.at(document.querySelector('.mp-film').film.position)") == [difference.left.time,
                                                                                        difference.right.time]
-    assert player.page.get_by_text("◆ first difference").count() == 2
+    assert player.page.get_by_text("◆ first difference").count() == player.page.locator(".mp-differs").count() == 2
     assert "round-robin: " in player.said and "in order: " in player.said
     axe(player.page)
     player.press("ArrowLeft")
+    assert player.page.locator(".mp-differs").count() == 0
     assert player.get("snapshot(0)")["ref_count"] == player.get("snapshot(1)")["ref_count"]
     steps = player.page.evaluate("""() => {
         const { clock, runs } = document.querySelector('.mp-film').film;

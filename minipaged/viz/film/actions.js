@@ -97,22 +97,22 @@ function goToNextAbout(film, direction) {
 // What the search field asks for: a request by its id, a block as P5 or block 5.
 function find(film) {
   const {
-      controls,
-      clock,
-      runs: [run],
-    } = film,
-    text = controls.search.value.trim(),
-    small = text.toLowerCase();
+    controls,
+    clock,
+    runs: [run],
+  } = film;
+  const text = controls.search.value.trim();
+  const small = text.toLowerCase();
   const name =
     [text, text.replace(/^request\s+/i, "")].find((one) => run.numberOf.has(one)) ??
     run.names.find((one) => one.toLowerCase() === small) ??
     run.names.find((one) => text && one.startsWith(text));
-  const block = Number(/^(?:p|block\s*)(\d+)$/i.exec(text)?.[1] ?? Infinity),
-    isBlock = block < run.totals.blocks;
+  const block = Number(/^(?:p|block\s*)(\d+)$/i.exec(text)?.[1] ?? Infinity);
+  const isBlock = block < run.totals.blocks;
   controls.search.setAttribute("aria-invalid", String(name === undefined && !isBlock));
   if (name !== undefined) {
-    const r = run.numberOf.get(name),
-      first = run.events.findIndex((event) => event.r === r);
+    const r = run.numberOf.get(name);
+    const first = run.events.findIndex((event) => event.r === r);
     film.select(r);
     if (clock.at(film.position)[0] < first) film.seek(clock.positionOf(0, first));
   } else if (isBlock) film.follow(block);

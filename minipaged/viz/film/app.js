@@ -90,8 +90,8 @@ export class Film {
   draw() {
     if (!this.scale || !this.theme) return;
     this.tiles ??= new Tiles(this.scale, this.theme);
-    const { selected, followed, theme, tiles, scale, playing, clock, position } = this,
-      now = performance.now();
+    const { selected, followed, theme, tiles, scale, playing, clock, position } = this;
+    const now = performance.now();
     const note =
       clock.difference === null || position < clock.difference
         ? ""
@@ -108,6 +108,7 @@ export class Film {
         playing,
         now,
         note,
+        differs: position === clock.difference,
       });
     });
     this.timeline.draw(position, this.boards[0].text, theme, scale, playing);
@@ -133,9 +134,9 @@ export class Film {
   }
 
   goWithEvent() {
-    const [run] = this.runs,
-      time = this.clock.at(this.position)[0],
-      event = run.events[time];
+    const [run] = this.runs;
+    const time = this.clock.at(this.position)[0];
+    const event = run.events[time];
     const r = event.r ?? run.state(time).holders[event.block]?.[0];
     if (r !== undefined) this.selected = r;
     else this.selected ??= run.state(time).running[0] ?? run.state(time).waiting[0] ?? null;
@@ -162,8 +163,8 @@ export class Film {
     if (this.position === this.length - 1) this.position = 0;
     this.playing = true;
     this.controls.setPlaying(true);
-    let last = null,
-      drawn = 0;
+    let last = null;
+    let drawn = 0;
     this.debt = 0;
     const frame = (now) => {
       if (!this.playing) return;

@@ -14,8 +14,8 @@ function unlink(state, block) {
 
 function link(state, block, front) {
   const { next, prev, n } = state;
-  const before = front ? n : prev[n],
-    after = front ? next[n] : n;
+  const before = front ? n : prev[n];
+  const after = front ? next[n] : n;
   next[before] = prev[after] = block;
   prev[block] = before;
   next[block] = after;

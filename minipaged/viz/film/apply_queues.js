@@ -94,8 +94,8 @@ export const APPLY_TO_QUEUES = {
     join(state, r, true);
   },
   admit(state, event) {
-    const { r } = event,
-      { status, computed, cached } = state.requests;
+    const { r } = event;
+    const { status, computed, cached } = state.requests;
     know(state, r);
     state.expect(remove(state.waiting, r), `${event.request} gets a seat, but it is not in the queue`);
     if (status[r] === WAITING) computed[r] = cached[r] = event.cached_tokens;
@@ -109,8 +109,8 @@ export const APPLY_TO_QUEUES = {
     state.waiting.push(event.r);
   },
   preempt(state, event) {
-    const { r } = event,
-      swap = event.mode === "swap";
+    const { r } = event;
+    const swap = event.mode === "swap";
     know(state, r);
     state.requests.preemptions[r]++;
     state.requests.status[r] = swap ? SWAPPED : WAITING;

@@ -49,22 +49,15 @@ export class Board {
     this.when = make("p", { className: "mp-when" });
     this.inspector = make("p", { className: "mp-inspector" });
     this.element = make("section", { className: "mp-board", "aria-label": label || "the run" });
-    const left = make("div", { className: "mp-column" }),
-      right = make("div", { className: "mp-column" });
-    this.element.append(
-      make(
-        "div",
-        { className: "mp-say" },
-        ...(label ? [make("h3", { textContent: label })] : []),
-        this.when,
-        this.said,
-      ),
-      make("div", { className: "mp-columns" }, left, right),
-    );
+    const left = make("div", { className: "mp-column" });
+    const right = make("div", { className: "mp-column" });
+    const heading = label ? [make("h3", { textContent: label })] : [];
+    this.say = make("div", { className: "mp-say" }, ...heading, this.when, this.said);
+    this.element.append(this.say, make("div", { className: "mp-columns" }, left, right));
     this.panels = {};
     const panel = (column, name, title, words) => {
-      const picture = new Picture(title),
-        fact = make("span");
+      const picture = new Picture(title);
+      const fact = make("span");
       const holder = make(
         "div",
         { className: `mp-panel mp-${name}` },
@@ -89,9 +82,9 @@ export class Board {
 
   choose(picture, click, onChoose) {
     const box = picture.canvas.getBoundingClientRect();
-    const x = click.clientX - box.left,
-      y = click.clientY - box.top,
-      hit = picture.at(x, y);
+    const x = click.clientX - box.left;
+    const y = click.clientY - box.top;
+    const hit = picture.at(x, y);
     if (!hit) return;
     if (hit.grid) {
       const block = blockAt(hit.grid, x, y - hit.top);
@@ -107,9 +100,9 @@ export class Board {
 
   // `seen`: {selected, followed, theme, tiles, scale, playing, now}.
   draw(time, seen) {
-    const { run } = this,
-      state = run.state(time),
-      event = run.events[time];
+    const { run } = this;
+    const state = run.state(time);
+    const event = run.events[time];
     const ended = run.stepEnds.findIndex((end) => end >= time);
     const view = {
       ...seen,
@@ -130,6 +123,7 @@ export class Board {
     );
     this.setText(this.said, (this.text = sentence(event, state.fault)));
     this.said.classList.toggle("mp-fault", Boolean(state.fault));
+    this.say.classList.toggle("mp-differs", seen.differs);
     this.drawPanels(view, rare);
     if (!rare) return;
     for (const { picture, words } of Object.values(this.panels)) picture.describe(words(state, run));
@@ -142,8 +136,8 @@ export class Board {
   }
 
   drawPanels(view, rare) {
-    const { state, run, scale } = view,
-      { map, lanes, free, host, tree } = this.panels;
+    const { state, run, scale } = view;
+    const { map, lanes, free, host, tree } = this.panels;
     const { grid, top, height } = mapHeight(state.n, map.width, this.label ? 210 : this.compact ? 300 : 340);
     if (map.picture.begin(map.width, height, scale)) drawMap(map.picture, view, grid, top);
     this.setText(map.fact, `${number(state.n - state.freeCount)} of ${count(state.n, "block")} in use`);

@@ -50,8 +50,8 @@ export function write(ctx, text, x, y, { size = 11, colour, align = "left", weig
 // Text on a small plate, so that a hatch does not cross it. Returns the plate's width.
 export function plate(ctx, text, x, y, theme, { size = 10, weight = 600, align = "center", colour } = {}) {
   ctx.font = `${weight} ${size}px ${FONT}`;
-  const width = ctx.measureText(text).width + 5,
-    height = size + 3;
+  const width = ctx.measureText(text).width + 5;
+  const height = size + 3;
   const left = align === "center" ? x - width / 2 : align === "right" ? x - width : x;
   ctx.fillStyle = theme.paper;
   rounded(ctx, left, y - height / 2, width, height, 3);

@@ -3,8 +3,8 @@
 // [time in a, time in b] of the first events that differ, or null. What was set up (pool, scheduler) is no difference.
 export function firstDifference(a, b) {
   const happened = (run) => run.events.filter(({ kind }) => kind !== "pool" && kind !== "scheduler");
-  const left = happened(a),
-    right = happened(b);
+  const left = happened(a);
+  const right = happened(b);
   const same = (one, other) =>
     one.kind === other.kind &&
     one.step === other.step &&
@@ -61,8 +61,8 @@ export class Clock {
 }
 
 function together(runs) {
-  const times = runs.map(() => []),
-    at = runs.map(() => 0);
+  const times = runs.map(() => []);
+  const at = runs.map(() => 0);
   while (runs.some((run, which) => at[which] < run.length)) {
     const step = Math.min(...runs.map((run, which) => run.events[at[which]]?.step ?? Infinity));
     const ends = runs.map((run, which) => {

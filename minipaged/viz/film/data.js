@@ -25,8 +25,8 @@ export function decodeEvents(film) {
   );
   const rows = new Int32Array(film.kinds.length);
   const events = new Array(film.order.length);
-  let run = 0,
-    left = film.steps[1];
+  let run = 0;
+  let left = film.steps[1];
   for (let time = 0; time < events.length; time++) {
     while (left === 0) {
       run += 2;
@@ -61,8 +61,8 @@ class Numbering {
 // Events with small numbers beside the names, for quick replay: r (request), p (parent request), k and pk (keys),
 // plan ([request, start, tokens] of a step), sampled (requests of a commit), back (requests of a cancel).
 export function linkEvents(events) {
-  const names = new Numbering(),
-    keys = new Numbering();
+  const names = new Numbering();
+  const keys = new Numbering();
   for (const event of events) {
     if ("request" in event) event.r = names.of(event.request ?? "");
     if (event.kind === "fork") event.p = names.of(event.parent);

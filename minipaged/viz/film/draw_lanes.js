@@ -4,10 +4,10 @@ import { count, number } from "./words.js";
 import { STATUS } from "./state.js";
 
 const LANES = ["running", "waiting", "paused", "swapped", "finished"];
-const LABEL = 74,
-  ROW = 30,
-  CHIP = 24,
-  NARROW = 34;
+const LABEL = 74;
+const ROW = 30;
+const CHIP = 24;
+const NARROW = 34;
 
 export function laneNames(run) {
   return LANES.filter((name) => !["paused", "swapped"].includes(name) || run.lanes.has(name));
@@ -24,8 +24,8 @@ export function lanesHeight(run, rows) {
 
 // `rows`: how many rows the running requests may take; each other lane has one.
 export function drawLanes(picture, view, rows) {
-  const { ctx } = picture,
-    { state, run, theme } = view;
+  const { ctx } = picture;
+  const { state, run, theme } = view;
   const lanes = Object.fromEntries(LANES.map((name) => [name, []]));
   for (const r of state.running) lanes.running.push(r);
   for (const r of state.waiting) lanes[STATUS[state.requests.status[r]]]?.push(r);
@@ -51,9 +51,9 @@ export function drawLanes(picture, view, rows) {
 }
 
 function drawChips(picture, view, requests, total, { top, rows, name, place }) {
-  const width = picture.width - LABEL,
-    { ctx } = picture,
-    { state, theme } = view;
+  const width = picture.width - LABEL;
+  const { ctx } = picture;
+  const { state, theme } = view;
   const seats = name === "running" && state.seats <= 16 ? state.seats : 0;
   const wanted = Math.max(requests.length, seats);
   let chip = Math.min(92, Math.floor((width * rows) / Math.max(wanted, 1)) - 4);
@@ -61,8 +61,8 @@ function drawChips(picture, view, requests, total, { top, rows, name, place }) {
   while (chip > NARROW && perRow * rows < wanted) perRow = Math.floor(width / (--chip + 4));
   chip = Math.max(chip, NARROW);
   perRow = Math.max(1, Math.floor(width / (chip + 4)));
-  const room = perRow * rows,
-    hidden = total - (total > room ? room - 2 : total);
+  const room = perRow * rows;
+  const hidden = total - (total > room ? room - 2 : total);
   const spot = (at) => [LABEL + (at % perRow) * (chip + 4), top + 1 + Math.floor(at / perRow) * ROW];
   requests.slice(0, total - hidden).forEach((r, at) => drawChip(picture, view, r, ...spot(at), chip, place.get(r)));
   if (hidden)
@@ -80,11 +80,11 @@ function drawChips(picture, view, requests, total, { top, rows, name, place }) {
 }
 
 function drawChip(picture, view, r, x, y, width, position) {
-  const { ctx } = picture,
-    { state, run, tiles, theme, selected, event } = view;
-  const small = width < 44,
-    name = run.names[r],
-    { computed, maxTokens, tokens } = state.requests;
+  const { ctx } = picture;
+  const { state, run, tiles, theme, selected, event } = view;
+  const small = width < 44;
+  const name = run.names[r];
+  const { computed, maxTokens, tokens } = state.requests;
   const swatch = small ? width : 18;
   ctx.save();
   rounded(ctx, x, y, width, CHIP, 5);
@@ -115,8 +115,8 @@ function drawChip(picture, view, r, x, y, width, position) {
     });
     if (noteWidth) write(ctx, note, x + width - 5, y + 10, { size: 10, colour: theme.muted, align: "right" });
   }
-  const chosen = r === selected,
-    acting = event.r === r;
+  const chosen = r === selected;
+  const acting = event.r === r;
   ctx.strokeStyle = chosen || acting ? theme.ink : theme.line;
   ctx.lineWidth = chosen ? 2.5 : acting ? 1.5 : 1;
   rounded(ctx, x + 0.5, y + 0.5, width - 1, CHIP - 1, 5);

@@ -65,15 +65,15 @@ function drawOutlines(ctx, view, grid, place) {
 }
 
 function drawTable(picture, view, grid, place) {
-  const { ctx } = picture,
-    { state, run, theme, tiles, selected } = view,
-    middle = STRIP.label + STRIP.cell;
+  const { ctx } = picture;
+  const { state, run, theme, tiles, selected } = view;
+  const middle = STRIP.label + STRIP.cell;
   if (selected === null) {
     write(ctx, "Select a request to see its block table", 0, 8, { size: 11, colour: theme.muted });
     return;
   }
-  const table = state.tables.get(selected) ?? [],
-    { tokens, computed } = state.requests;
+  const table = state.tables.get(selected) ?? [];
+  const { tokens, computed } = state.requests;
   write(ctx, `Block table of ${who(run.names[selected])}`, 0, 8, { size: 11.5, colour: theme.ink, weight: 600 });
   const facts = table.length ? `${computed[selected]} of ${tokens[selected]} tokens computed` : "holds no block now";
   write(ctx, facts, picture.width, 8, { size: 11, colour: theme.muted, align: "right" });
@@ -83,16 +83,16 @@ function drawTable(picture, view, grid, place) {
     .filter(({ index }) => index < strip.first || index >= table.length - strip.last);
   ctx.strokeStyle = ctx.fillStyle = theme.ink;
   shown.forEach(({ block, index }, at) => {
-    const x = (at + (index < strip.first ? 0 : 1)) * strip.size,
-      width = strip.size - 3;
+    const x = (at + (index < strip.first ? 0 : 1)) * strip.size;
+    const width = strip.size - 3;
     if (index === table.length - strip.last)
       write(ctx, "…", x - strip.size / 2, STRIP.label + 11, { size: 12, colour: theme.muted, align: "center" });
     ctx.drawImage(tiles.owner(selected, width, STRIP.cell - 3), x, STRIP.label, width, STRIP.cell - 3);
     plate(ctx, block < 0 ? "–" : block, x + width / 2, STRIP.label + 9.5, theme, { size: 10 });
     if (block < 0) return;
     picture.hits.push([x, STRIP.label, width, STRIP.cell, { block }]);
-    const [left, top] = place(block),
-      touched = state.touched[block] === state.time;
+    const [left, top] = place(block);
+    const touched = state.touched[block] === state.time;
     ctx.globalAlpha = touched ? 1 : table.length <= 6 ? 0.65 : table.length <= 20 ? 0.45 : 0.3;
     ctx.strokeStyle = ctx.fillStyle = theme.ink;
     ctx.lineWidth = touched ? 2 : 1.1;
@@ -104,13 +104,13 @@ function drawTable(picture, view, grid, place) {
 
 // What the event itself does to blocks.
 function drawEvent(ctx, view, grid, place) {
-  const { event, theme } = view,
-    mark = view.markOf(event);
-  const colour = mark ? theme[mark] : theme.ink,
-    { side } = grid;
+  const { event, theme } = view;
+  const mark = view.markOf(event);
+  const colour = mark ? theme[mark] : theme.ink;
+  const { side } = grid;
   if (event.kind === "copy") {
-    const [x0, y0] = place(event.src),
-      [x1, y1] = place(event.dst);
+    const [x0, y0] = place(event.src);
+    const [x1, y1] = place(event.dst);
     outline(ctx, [x0, y0], side, colour, 2.5, 2);
     outline(ctx, [x1, y1], side, colour, 2.5, 2);
     bow(ctx, [x0 + side / 2, y0 + side], [x1 + side / 2, y1 + (y1 < y0 - 1 ? side : y1 > y0 + 1 ? 0 : side)], colour);
@@ -125,11 +125,11 @@ function drawEvent(ctx, view, grid, place) {
 
 // A thick bow, below the squares if both are in one row, with the head of an arrow.
 function bow(ctx, [x0, y0], [x1, y1], colour) {
-  const level = Math.abs(y1 - y0) < 2,
-    mx = (x0 + x1) / 2,
-    my = level ? y0 + 26 : (y0 + y1) / 2;
-  const angle = Math.atan2(y1 - my, x1 - mx),
-    tip = [x1, y1 + (level ? 3 : 0)];
+  const level = Math.abs(y1 - y0) < 2;
+  const mx = (x0 + x1) / 2;
+  const my = level ? y0 + 26 : (y0 + y1) / 2;
+  const angle = Math.atan2(y1 - my, x1 - mx);
+  const tip = [x1, y1 + (level ? 3 : 0)];
   const along = (back, turn = 0) => [tip[0] - Math.cos(angle + turn) * back, tip[1] - Math.sin(angle + turn) * back];
   ctx.strokeStyle = ctx.fillStyle = colour;
   ctx.lineWidth = 3;

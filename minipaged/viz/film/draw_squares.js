@@ -11,9 +11,9 @@ const SLOTS_FROM = 9;
 
 // The squares are kept on a canvas of their own, and only those that changed are painted again.
 export function drawSquares(picture, view, grid, top) {
-  const { state, run, memo, tiles, theme } = view,
-    { side } = grid,
-    { scale } = picture;
+  const { state, run, memo, tiles, theme } = view;
+  const { side } = grid;
+  const { scale } = picture;
   const key = [grid.columns, grid.cell, top, picture.width, scale].join();
   if (memo.key !== key || memo.tiles !== tiles) {
     const canvas = document.createElement("canvas");
@@ -29,8 +29,8 @@ export function drawSquares(picture, view, grid, top) {
     });
     memo.ground.scale(scale, scale);
   }
-  const { ground, holders, looks } = memo,
-    filled = state.filled();
+  const { ground, holders, looks } = memo;
+  const filled = state.filled();
   const copied = new Set(state.copies.map((event) => event.dst));
   for (let block = 0; block < state.n; block++) {
     const look = filled[block] * 4 + (state.isCached(block) ? 2 : 0) + (copied.has(block) ? 1 : 0);
@@ -69,8 +69,8 @@ function drawEmpty(ctx, cached, x, y, side, tiles, theme) {
 function drawHeld(ctx, holders, fill, x, y, side, tiles, theme) {
   const shown = Math.min(holders.length, Math.max(1, Math.min(4, Math.floor(side / 7))));
   for (let at = 0; at < shown; at++) {
-    const left = Math.round((side * at) / shown),
-      width = Math.round((side * (at + 1)) / shown) - left;
+    const left = Math.round((side * at) / shown);
+    const width = Math.round((side * (at + 1)) / shown) - left;
     ctx.drawImage(tiles.owner(holders[at], width, side), x + left, y, width, side);
   }
   if (fill < 1 && side >= 12) {
@@ -102,16 +102,16 @@ function label(ctx, block, holders, run, x, y, side, theme) {
     if (shared) plate(ctx, `×${holders.length}`, x + side / 2, y + side - 6, theme, { size: 9 });
     return;
   }
-  const middle = x + side / 2,
-    big = side >= BIG_FROM,
-    size = big ? 13 : 11;
+  const middle = x + side / 2;
+  const big = side >= BIG_FROM;
+  const size = big ? 13 : 11;
   if (!holders.length) {
     write(ctx, `P${block}`, middle, y + side / 2, { size, colour: theme.muted, align: "center" });
     return;
   }
   plate(ctx, `P${block}`, middle, y + (big ? 13 : 10), theme, { size: big ? 12 : 10.5 });
-  const names = holders.map((r) => run.names[r]).join(" "),
-    fits = names.length <= (big ? 8 : 5);
+  const names = holders.map((r) => run.names[r]).join(" ");
+  const fits = names.length <= (big ? 8 : 5);
   const text = fits ? names : shared ? `×${holders.length}` : `${names.slice(0, big ? 7 : 4)}…`;
   plate(ctx, text, middle, y + side - (big ? 15 : 11), theme, { size, weight: 700 });
   if (shared && fits && big) plate(ctx, `×${holders.length}`, middle, y + side / 2, theme, { size: 11 });
@@ -119,8 +119,8 @@ function label(ctx, block, holders, run, x, y, side, theme) {
 
 // Too small for hatches and numbers: one pixel a block, enlarged.
 export function drawPixels(picture, { state, theme, memo }, grid, top) {
-  const { columns, rows, cell } = grid,
-    { ctx } = picture;
+  const { columns, rows, cell } = grid;
+  const { ctx } = picture;
   memo.small ??= document.createElement("canvas");
   const small = memo.small;
   if (small.width !== columns || small.height !== rows) {
@@ -129,8 +129,8 @@ export function drawPixels(picture, { state, theme, memo }, grid, top) {
     memo.image = null;
   }
   memo.image ??= new ImageData(columns, rows);
-  const colours = (memo.colours ??= new Map()),
-    pixels = new Uint32Array(memo.image.data.buffer);
+  const colours = (memo.colours ??= new Map());
+  const pixels = new Uint32Array(memo.image.data.buffer);
   const rgba = (colour, share = 0) => {
     const key = colour + share;
     if (!colours.has(key)) {
@@ -139,8 +139,8 @@ export function drawPixels(picture, { state, theme, memo }, grid, top) {
     }
     return colours.get(key);
   };
-  const free = rgba(theme.faint),
-    cached = rgba(theme.dots);
+  const free = rgba(theme.faint);
+  const cached = rgba(theme.dots);
   for (let block = 0; block < state.n; block++) {
     const holders = state.holders[block];
     pixels[block] = holders.length

@@ -4,22 +4,22 @@ import { GUTTER, gridFor, placeOf, stripFor } from "./layout.js";
 import { number } from "./words.js";
 
 export const FREE_HEIGHT = 44;
-const CELL = 24,
-  HALF = CELL / 2;
+const CELL = 24;
+const HALF = CELL / 2;
 
 export function drawFree(picture, view) {
-  const { ctx, width } = picture,
-    { state, theme, tiles, followed, event } = view;
+  const { ctx, width } = picture;
+  const { state, theme, tiles, followed, event } = view;
   const count = state.freeCount;
   if (!count) {
     write(ctx, "No block is free", 0, 20, { size: 12, colour: theme.muted });
     return;
   }
-  const strip = stripFor(count, width, ...(state.n > 1000 ? [36, 34] : [28, 26])),
-    side = strip.size - 3;
+  const strip = stripFor(count, width, ...(state.n > 1000 ? [36, 34] : [28, 26]));
+  const side = strip.size - 3;
   const cell = (block, at) => {
-    const x = at * strip.size,
-      cached = state.isCached(block);
+    const x = at * strip.size;
+    const cached = state.isCached(block);
     if (cached) ctx.drawImage(tiles.cached(side, CELL), x, 0, side, CELL);
     const touched = event.block === block;
     ctx.strokeStyle = block === followed ? theme.accent : touched ? theme.ink : cached ? theme.dots : theme.line;
@@ -49,12 +49,12 @@ export function hostGrid(numBlocks, width) {
 }
 
 export function drawHost(picture, view, grid) {
-  const { ctx } = picture,
-    { state, theme, tiles, event } = view,
-    { side } = grid;
+  const { ctx } = picture;
+  const { state, theme, tiles, event } = view;
+  const { side } = grid;
   for (let block = 0; block < state.hostSize; block++) {
-    const [x, y] = placeOf(grid, block, 2),
-      holders = state.host.get(block);
+    const [x, y] = placeOf(grid, block, 2);
+    const holders = state.host.get(block);
     if (holders?.length) ctx.drawImage(tiles.owner(holders[0], side, side), x, y, side, side);
     else if (holders) ctx.drawImage(tiles.cached(side, side), x, y, side, side);
     const now = event.host_block === block;

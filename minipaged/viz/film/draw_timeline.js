@@ -45,15 +45,15 @@ export function drawTimelineGround(ctx, width, height, clock, theme) {
 }
 
 function drawUsed(ctx, width, top, clock, run, row, theme) {
-  const base = top + TIMELINE.chart - 2,
-    room = TIMELINE.chart - 8,
-    most = run.totals.blocks;
+  const base = top + TIMELINE.chart - 2;
+  const room = TIMELINE.chart - 8;
+  const most = run.totals.blocks;
   const columns = Math.floor(width - TIMELINE.label - 4);
   ctx.beginPath();
   ctx.moveTo(TIMELINE.label, base);
   for (let column = 0; column <= columns; column++) {
-    const from = Math.floor((column / columns) * (clock.length - 1)),
-      to = Math.floor(((column + 1) / columns) * (clock.length - 1));
+    const from = Math.floor((column / columns) * (clock.length - 1));
+    const to = Math.floor(((column + 1) / columns) * (clock.length - 1));
     let used = 0;
     for (
       let at = from, stride = Math.max(1, Math.floor((to - from) / 16));

@@ -3,13 +3,13 @@ import { plate, write } from "./canvas.js";
 import { treePlaces } from "./layout.js";
 import { count, who } from "./words.js";
 
-const MOST_NODES = 4000,
-  LABEL_FROM = 17;
+const MOST_NODES = 4000;
+const LABEL_FROM = 17;
 
 // {nodes, places ...}: the tree of these blocks.
 function treeOf(state, blocks) {
-  const children = new Map(),
-    keys = new Set();
+  const children = new Map();
+  const keys = new Set();
   const add = (parent, node) => {
     if (!children.has(parent)) children.set(parent, []);
     children.get(parent).push(node);
@@ -46,8 +46,8 @@ export function treeWords(state) {
 }
 
 export function drawTree(picture, view) {
-  const { ctx, width, height } = picture,
-    { state, run, theme, selected } = view;
+  const { ctx, width, height } = picture;
+  const { state, run, theme, selected } = view;
   let blocks = cachedBlocks(state);
   if (blocks.length > MOST_NODES) {
     // then only what the selected request holds
@@ -68,17 +68,17 @@ export function drawTree(picture, view) {
     2,
     Math.min(26, Math.floor((height - 2) / Math.max(tree.rows, 1)), Math.floor((width - 34) / columns)),
   );
-  const stride = Math.max(cell, Math.min(cell * 1.6, (width - 34) / columns)),
-    side = Math.max(2, cell - Math.max(1, cell * 0.22));
+  const stride = Math.max(cell, Math.min(cell * 1.6, (width - 34) / columns));
+  const side = Math.max(2, cell - Math.max(1, cell * 0.22));
   const root = cell >= 12 ? 34 : 8;
-  const x = (depth) => root + depth * stride,
-    middle = (row) => row * cell + cell / 2 + 1;
+  const x = (depth) => root + depth * stride;
+  const middle = (row) => row * cell + cell / 2 + 1;
   write(ctx, cell >= 12 ? "root" : "", 0, middle(0), { size: 10, colour: theme.muted });
   ctx.strokeStyle = theme.muted;
   ctx.beginPath();
   for (const { parent, depth, row } of tree.places) {
-    const fromX = parent ? x(parent.depth) + side : root - 8,
-      fromY = parent ? middle(parent.row) : middle(0);
+    const fromX = parent ? x(parent.depth) + side : root - 8;
+    const fromY = parent ? middle(parent.row) : middle(0);
     const bend = x(depth) - Math.min(5, (stride - side) / 2 + 1);
     ctx.moveTo(fromX, fromY);
     ctx.lineTo(bend, fromY);

@@ -4,8 +4,8 @@ export const GUTTER = 38; // room for the number of the first block of each row
 
 // Squares for n blocks within a width and a height: as large as fits; many blocks in rows of 8, 16, 24 ...
 export function gridFor(n, width, maxHeight, maxCell) {
-  const room = width - GUTTER,
-    step = n > 24 ? 8 : 1;
+  const room = width - GUTTER;
+  const step = n > 24 ? 8 : 1;
   let best = { cell: 0 };
   for (let columns = Math.min(step, n); columns <= Math.max(step, Math.min(n, room / 2)); columns += step) {
     const rows = Math.ceil(n / columns);
@@ -13,8 +13,8 @@ export function gridFor(n, width, maxHeight, maxCell) {
     if (cell >= best.cell) best = { cell, columns, rows };
   }
   if (best.cell < 2) best = { cell: 2, columns: Math.floor(room / 2), rows: Math.ceil(n / Math.floor(room / 2)) };
-  const { cell, columns, rows } = best,
-    gap = cell >= 14 ? 3 : cell >= 8 ? 2 : cell >= 4 ? 1 : 0;
+  const { cell, columns, rows } = best;
+  const gap = cell >= 14 ? 3 : cell >= 8 ? 2 : cell >= 4 ? 1 : 0;
   return { columns, rows, cell, gap, side: cell - gap, height: rows * cell, width: columns * cell };
 }
 
@@ -38,8 +38,8 @@ export function stripFor(count, width, wanted = 24, least = 18) {
 // The places of a tree's nodes: leaves in rows, depth in columns. `children(node)` gives a list.
 export function treePlaces(roots, children) {
   const places = [];
-  let row = 0,
-    deepest = 0;
+  let row = 0;
+  let deepest = 0;
   const stack = roots.map((node) => ({ node, depth: 0, parent: null })).reverse();
   while (stack.length) {
     const item = stack.pop();

@@ -44,8 +44,8 @@ export function lookOf(r) {
 }
 
 function paintHatch(ctx, hatch, width, height, colour) {
-  const gap = 6,
-    reach = width + height;
+  const gap = 6;
+  const reach = width + height;
   ctx.strokeStyle = ctx.fillStyle = colour;
   ctx.lineWidth = 1;
   ctx.beginPath();

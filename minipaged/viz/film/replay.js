@@ -20,8 +20,8 @@ export class Run {
     this.fields = Object.fromEntries(
       Object.entries(film.columns).map(([kind, columns]) => [kind, Object.keys(columns)]),
     );
-    const { events } = this,
-      numBlocks = events[0].num_blocks;
+    const { events } = this;
+    const numBlocks = events[0].num_blocks;
     this.every = every ?? Math.max(256, Math.ceil((events.length * numBlocks) / KEYFRAME_CELLS));
     this.keyframes = [];
     this.used = new Int32Array(events.length);

@@ -85,8 +85,8 @@ export class State {
 
 // Everything as plain data, as Replay.snapshot() of replay.py gives it.
 export function snapshot(state, names, keys) {
-  const name = (r) => names[r],
-    blocks = [...Array(state.n).keys()];
+  const name = (r) => names[r];
+  const blocks = [...Array(state.n).keys()];
   const { status, tokens, computed, cached, preemptions } = state.requests;
   return {
     ref_count: [...state.ref],

@@ -44,8 +44,8 @@ export class Timeline {
   }
 
   draw(position, sentence, theme, scale, playing) {
-    const { picture, clock, width } = this,
-      height = timelineHeight(clock.runs.length);
+    const { picture, clock, width } = this;
+    const height = timelineHeight(clock.runs.length);
     if (!picture.begin(width, height, scale)) return;
     const key = [width, scale, theme.paper].join();
     if (this.key !== key) {

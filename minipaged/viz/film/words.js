@@ -107,8 +107,8 @@ export function sentence(event, fault = null) {
 
 export function mapWords(state, run) {
   const inUse = state.n - state.freeCount;
-  let shared = 0,
-    cached = 0;
+  let shared = 0;
+  let cached = 0;
   for (let block = 0; block < state.n; block++) {
     if (state.ref[block] > 1) shared++;
     if (state.isFree(block) && state.isCached(block)) cached++;
@@ -125,8 +125,8 @@ export function mapWords(state, run) {
 
 export function tableWords(state, run, r) {
   if (r === null) return "No request is selected.";
-  const { status, computed, tokens } = state.requests,
-    table = state.tables.get(r) ?? [];
+  const { status, computed, tokens } = state.requests;
+  const table = state.tables.get(r) ?? [];
   const done = `${number(computed[r])} of ${count(tokens[r], "token")}`;
   const text = `${who(run.names[r])}, ${STATUS[status[r]]}, has ${done} computed`;
   if (!table.length) return `${text} and holds no block.`;

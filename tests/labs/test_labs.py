@@ -4,6 +4,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import time
 from collections import Counter
 
 import pytest
@@ -40,9 +41,26 @@ def test_unsolved_it_fails_with_a_sentence(root, exercise):
 
 
 @BY_ID
-def test_solved_it_passes(root, exercise):
-    result = judge(exercise, vars(from_source(code_of(root, "solutions", exercise))))
+def test_solved_it_passes_in_time(root, exercise):
+    objects = vars(from_source(code_of(root, "solutions", exercise)))
+    for case in exercise.examples:
+        exercise.expected(case)  # imports what it needs
+    start = time.process_time()
+    result = judge(exercise, objects)
+    seconds = time.process_time() - start
     assert result.passed, result.message
+    assert seconds < (10 if {"triton", "g++"} & set(exercise.needs) else 2)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_run_all_cells_of_an_unsolved_lab_raises_nothing(root, chapter, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MINIPAGED_PROGRESS", str(tmp_path / "progress.json"))
+    monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
+    notebook = json.loads((root / "exercises" / f"{chapter}.ipynb").read_text(encoding="utf-8"))
+    names = {"__name__": "notebook"}
+    for cell in cells.code_cells(notebook):
+        exec(compile(cells.source_of(cell), f"<{cell['id']}>", "exec", dont_inherit=True), names)
+    assert capsys.readouterr().out.count("✗") >= len(exercises.of_chapter(chapter))
 
 
 @BY_ID

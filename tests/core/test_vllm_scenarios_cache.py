@@ -335,6 +335,14 @@ def test_P17_a_resumed_request_is_not_counted_again_and_caching_off_counts_nothi
     assert off.hit_rate.value == 0.0
 
 
+def test_P17_a_rotated_request_is_not_counted_again() -> None:
+    scheduler = make(8, 4, max_num_seqs=1, scheduling_policy="round_robin", quantum=1)
+    requests = [add(scheduler, name, 5) for name in "ab"]
+    plans = play(scheduler, 4)
+    assert [admission.request_id for plan in plans for admission in plan.admitted] == ["a", "b", "a", "b"]
+    assert [one.num_cached_tokens for one in requests] == [0, 0] and scheduler.hit_rate.value == 0.0
+
+
 def test_same_step_twins_share_what_the_first_of_them_fills() -> None:
     kv = pool()
     first, second = Request("a", range(33)), Request("b", range(33))

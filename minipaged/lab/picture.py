@@ -68,8 +68,8 @@ def _events(steps: Sequence[Step]) -> list[Event]:
 
 
 def states(failure: Failure) -> tuple[Replay, Replay] | None:
-    """Both memories where they first look different, else at the end; None where the events of this exercise show
-    no memory, or nothing that can be drawn."""
+    """Both memories where they first look different; None where they never do, or where the events of this exercise
+    show nothing that can be drawn."""
     expected, own = logs(failure)
     try:
         right, wrong = _Film(expected), _Film(own)
@@ -77,12 +77,11 @@ def states(failure: Failure) -> tuple[Replay, Replay] | None:
             right.forward()
             wrong.forward()
             if _rows(right.state) != _rows(wrong.state) or wrong.state.faults:
-                break
+                is_small = 0 < right.state.num_blocks <= MAX_BLOCKS
+                return (right.state, wrong.state) if is_small and not right.state.faults else None
     except (LookupError, TypeError, AttributeError):  # an answer that is no block number
         return None
-    if not 0 < right.state.num_blocks <= MAX_BLOCKS or right.state.faults:
-        return None
-    return right.state, wrong.state
+    return None
 
 
 class _Film:
@@ -103,8 +102,6 @@ def as_text(failure: Failure) -> str:
     if pair is None:
         return ""
     wanted, own = map(_rows, pair)
-    if wanted == own and not pair[1].faults:
-        return "     memory: " + "; ".join(f"P{block} {text}" for block, text in enumerate(own))
     width = max(len("expected"), *map(len, wanted))
     lines = [f"     block  {'expected':<{width}}  yours"]
     lines += [f"   {'>' if a != b else ' '} P{block:<5} {a:<{width}}  {b}"
@@ -148,7 +145,7 @@ def picture(exercise: Exercise, failure: Failure) -> Picture | None:
     differing = [f"P{block}: {a} expected, {b} in yours" for block, (a, b) in enumerate(zip(*rows)) if a != b]
     faults = [text for _, text in pair[1].faults[:1]]
     alt = (f"Two maps of a pool with num_blocks = {pair[0].num_blocks}, a right answer's and yours, where they first "
-           f"differ. {'; '.join(differing + faults) or 'The blocks are held alike in both'}.")
+           f"differ. {'; '.join(differing + faults)}.")
     return Picture(figure, alt, {"expected": rows[0], "yours": rows[1]})
 
 

@@ -8,6 +8,7 @@ from minipaged.lab.search import Failure
 from minipaged.lab.trace import HANGS, MUTATES, RAISES, RETURNS
 
 MAX_STEPS = 14  # of a long case the last ones are shown
+MAX_WIDTH = 60  # longer calls are not lined up
 PRAISE = ("Right.", "Well done.", "That is it.", "Correct, in every case we tried.")
 
 
@@ -78,7 +79,7 @@ def failure_text(exercise: Exercise, failure: Failure, misconception: Misconcept
 def _numbered(failure: Failure) -> list[str]:
     first = max(0, len(failure.steps) - MAX_STEPS)
     lines = [f"    ({first} calls before that went well)"] if first else []
-    width = max(len(step.call) for step in failure.steps[first:])
+    width = max((len(step.call) for step in failure.steps[first:] if len(step.call) <= MAX_WIDTH), default=0)
     for number, step in enumerate(failure.steps[first:], first + 1):
         is_last = number == len(failure.steps)
         quiet = step.outcome.kind == RETURNS and step.outcome.value is None and not is_last

@@ -22,6 +22,7 @@ from minipaged.lab.plain import plain, show
 
 View = Callable[[object], object]
 EventOf = Callable[[object], tuple[str, dict] | None]
+ARGUMENT_WIDTH = 240  # of one argument in the text of a call
 RETURNS, RAISES, HANGS, MUTATES = "returns", "raises", "hangs", "mutates"
 
 
@@ -171,8 +172,8 @@ def _try(function: Callable[[object], object] | None, value: object) -> object:
 
 
 def _arguments(args: Sequence, kwargs: dict) -> str:
-    return ", ".join([*(show(plain(arg), 60) for arg in args),
-                      *(f"{name}={show(plain(value), 60)}" for name, value in kwargs.items())])
+    return ", ".join([*(show(plain(arg), ARGUMENT_WIDTH) for arg in args),
+                      *(f"{name}={show(plain(value), ARGUMENT_WIDTH)}" for name, value in kwargs.items())])
 
 
 def _first_line(error: BaseException) -> str:

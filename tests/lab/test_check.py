@@ -220,7 +220,7 @@ def test_an_answer_with_a_mood_is_wrong(capsys):
 
     def moody(table, position, size):
         calls.append(1)
-        return slot(table, position, size) + (len(calls) == 40)
+        return slot(table, position, size) + (40 <= len(calls) < 60)
 
     assert not check("blocks.slot", moody)
 

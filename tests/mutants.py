@@ -12,45 +12,30 @@ worker processes, which are killed when they take too long.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
-import re
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
 from typing import NamedTuple
 
+from minipaged.lab import exercises
+from minipaged.lab.answer import from_source
+from minipaged.lab.checks import judge
+from minipaged.lab.interface import problem
+from minipaged.lab.search import attempt, seeded_cases
+from tests.labs import answers
+from tests.labs.answers import GENERATED, MADE, SOUND, WRITTEN, Candidate
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]  # kernels/ is no package
 
-from minipaged.lab import cells, exercises  # noqa: E402
-from minipaged.lab.answer import from_source  # noqa: E402
-from minipaged.lab.checks import judge  # noqa: E402
-from minipaged.lab.exercise import Exercise  # noqa: E402
-from minipaged.lab.interface import problem  # noqa: E402
-from minipaged.lab.search import attempt, seeded_cases  # noqa: E402
-
-RIGHT = ROOT / "tests" / "labs" / "right"
 EQUIVALENT = ROOT / "tests" / "labs" / "equivalent.json"
-GENERATED = 8  # changed solutions of one exercise
 SECONDS = 30  # for one answer; more is a rejection
-WRITTEN, MADE, SOUND = "written", "generated", "right"
-_CELL = re.compile(r"^# %% *([^:\s]+) *: *(.*)$")
-
-
-class Candidate(NamedTuple):
-    """An answer to try. `kind`: WRITTEN, MADE or SOUND; `name` says which of its exercise."""
-
-    exercise: str
-    kind: str
-    name: str
-    source: str
 
 
 class Verdict(NamedTuple):
@@ -58,62 +43,6 @@ class Verdict(NamedTuple):
     rejected: bool
     misconception: str | None  # the one whose message was shown
     text: str
-
-
-# ---- the answers
-
-def solutions(topics: Iterable[Exercise] | None = None) -> dict[str, tuple[str, str]]:
-    """exercise id -> (the setup cells, the answer), as the solution notebooks have them."""
-    found: dict[str, tuple[str, str]] = {}
-    for exercise in topics or exercises.all():
-        path = ROOT / "solutions" / f"{exercise.chapter}.ipynb"
-        code = cells.code_cells(json.loads(path.read_text(encoding="utf-8")))
-        setup = "\n".join(cells.source_of(cell) for cell in cells.setup(code))
-        answer = "\n".join(cells.source_of(cell) for cell in cells.answers(code, exercise.id))
-        found[exercise.id] = setup, cells.without_markers(answer)
-    return found
-
-
-def right_answers() -> list[Candidate]:
-    """The cells of tests/labs/right, `# %% blocks.slot: by hand`, each a whole answer."""
-    found = []
-    for path in sorted(RIGHT.glob("*.py")):
-        head, lines = None, []
-        for line in [*path.read_text(encoding="utf-8").splitlines(), "# %% end: "]:
-            if match := _CELL.match(line):
-                if head is not None:
-                    found.append(Candidate(head[0], SOUND, head[1], "\n".join(lines)))
-                head, lines = (match[1], match[2]), []
-            else:
-                lines.append(line)
-    return found
-
-
-def changed_solutions(exercise_id: str, setup: str, answer: str, count: int) -> list[Candidate]:
-    """`count` one-place changes of a solution, drawn so that an edit leaves the others in the draw."""
-    from tests.core.mutants import faults_of, mutated
-
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "answer"
-        file.write_text(answer, encoding="utf-8", newline="\n")
-        faults, source = faults_of(file), file.read_bytes()
-    drawn = sorted(faults, key=lambda fault: hashlib.sha256(fault.name.encode()).digest())[:count]
-    return [Candidate(exercise_id, MADE, fault.name.removeprefix("answer "),
-                      f"{setup}\n{mutated(source, fault).decode()}") for fault in drawn]
-
-
-def candidates(only: str = "", generated: int = GENERATED) -> list[Candidate]:
-    """Every answer to try, exercise after exercise. `only`: the start of exercise ids."""
-    wanted = [one for one in exercises.all() if one.id.startswith(only)]
-    sources, right = solutions(wanted), right_answers()
-    found = []
-    for one in wanted:
-        setup, answer = sources[one.id]
-        found.append(Candidate(one.id, SOUND, "the solution", f"{setup}\n{answer}"))
-        found += [candidate for candidate in right if candidate.exercise == one.id]
-        found += [Candidate(one.id, WRITTEN, item.id, item.source) for item in one.misconceptions]
-        found += changed_solutions(one.id, setup, answer, generated)
-    return found
 
 
 # ---- trying them
@@ -262,7 +191,7 @@ def main(argv: list[str] | None = None) -> int:
     if args.worker:
         serve()
         return 0
-    wanted = candidates(args.only, args.generated)
+    wanted = answers.candidates(args.only, args.generated)
     if not wanted:
         parser.error(f"no exercise begins with {args.only!r}")
     verdicts = try_all(wanted, args.workers)

@@ -25,14 +25,16 @@ from minipaged.core.events import Event, EventLog
 from minipaged.viz.film_data import encode
 from minipaged.viz.film_words import difference_in_words, first_difference, fullest, summary
 
+#: A whole film, which a page can play; and what a notebook keeps of a film that is too long for it.
 DATA_MIME = "application/vnd.minipaged.film+json"
+DIGEST_MIME = "application/vnd.minipaged.film-digest+json"
 FOLDER = Path(__file__).with_name("film")
 #: The modules in the order in which they need each other.
 MODULES = ("data", "state", "apply_queues", "apply_memory", "replay", "words", "look", "canvas", "layout",
            "draw_squares", "draw_map", "draw_lanes", "draw_strips", "draw_tree", "draw_timeline", "compare", "board",
            "controls", "timeline", "actions", "page", "app", "mount")
 #: A notebook keeps the events of a film up to this many, of a longer one their digest.
-KEPT_EVENTS = 300
+KEPT_EVENTS = 1000
 
 _IMPORT = re.compile(r'^import [^;]*? from "\./\w+\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class)\b)", re.MULTILINE)
@@ -138,10 +140,8 @@ class Film:
         return draw_still(self.runs, self.labels, [self.start or fullest(run) for run in self.runs])
 
     def digest(self) -> str:
-        """JSON text that changes when an event changes: the events of a short film, counts and a hash of a long one."""
+        """JSON text that changes when an event changes: counts of the events and a hash of them."""
         text = json.dumps(self._columns, ensure_ascii=False, separators=(",", ":"))
-        if sum(map(len, self.runs)) <= KEPT_EVENTS:
-            return text
         counts = [Counter(event.kind for event in run) for run in self.runs]
         return json.dumps({"events": counts, "sha256": hashlib.sha256(text.encode()).hexdigest()},
                           separators=(",", ":"))
@@ -152,7 +152,9 @@ class Film:
         except ImportError:
             shown = {}
         data, metadata = shown if isinstance(shown, tuple) else (shown or {}, {})
-        data = {**data, "text/plain": self.alt, DATA_MIME: self.digest()}
+        short = sum(map(len, self.runs)) <= KEPT_EVENTS
+        kept = {DATA_MIME: self.data} if short else {DIGEST_MIME: self.digest()}
+        data = {**data, "text/plain": self.alt, **kept}
         image = self.still()
         if image is not None:
             data["image/png"] = base64.b64encode(image).decode("ascii")

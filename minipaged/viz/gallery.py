@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.json:
         for entry in entries:
             made = draw(entry)
-            data = made.digest() if isinstance(made, Film) else made.compact_data()
+            data = made.data if isinstance(made, Film) else made.compact_data()
             print(json.dumps({"name": entry.name, "chapters": entry.chapters.split(), "usage": entry.usage,
                               "alt": made.alt, "data": json.loads(data)}, ensure_ascii=False))
     else:

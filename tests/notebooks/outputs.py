@@ -10,6 +10,7 @@ from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURE, FILM = "application/vnd.minipaged.figure+json", "application/vnd.minipaged.film+json"
+LONG_FILM = "application/vnd.minipaged.film-digest+json"
 #: what makes nbval compare nothing, as a comment in a cell or as its tag
 IGNORED = re.compile(r"^# *(NBVAL_IGNORE_OUTPUT|NBVAL_SKIP|NBVAL_RAISES_EXCEPTION|PYTEST_VALIDATE_IGNORE_OUTPUT)\b",
                      re.MULTILINE)
@@ -48,7 +49,7 @@ def is_ignored(cell: NotebookNode) -> bool:
 
 def kind_of(data: dict) -> str | None:
     """"figure", "explorer" or "film" for an output with a picture; None for another."""
-    if FILM in data:
+    if FILM in data or LONG_FILM in data:
         return "film"
     if FIGURE in data:
         return "explorer" if data[FIGURE].startswith('{"settings":') else "figure"

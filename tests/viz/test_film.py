@@ -14,8 +14,7 @@ from minipaged.cli import main
 from minipaged.core import Event, EventLog
 from minipaged.errors import TraceFormatError
 from minipaged.viz import Film, first_difference
-from minipaged.viz.film import DATA_MIME, FOLDER, MODULES, module
-from minipaged.viz.film_data import encode
+from minipaged.viz.film import DATA_MIME, DIGEST_MIME, FOLDER, MODULES, module
 from minipaged.viz.film_words import fullest
 from minipaged.viz.replay import replay
 
@@ -83,11 +82,17 @@ def test_a_notebook_gets_a_player_a_still_a_sentence_and_the_data(log) -> None:
     assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
     assert "application/vnd.jupyter.widget-view+json" in data
     assert len(data[DATA_MIME]) < 6000 and len(data["image/png"]) < 80_000
-    assert json.loads(data[DATA_MIME]) == [json.loads(json.dumps(encode(log[:])))]
+    assert json.loads(data[DATA_MIME]) == json.loads(film.data)
     assert film.widget() is film.widget() and film.widget().position == 0
 
 
-def test_the_data_of_a_long_film_is_a_digest_that_notices_one_change() -> None:
+def test_a_notebook_keeps_a_long_film_as_its_digest(log, monkeypatch) -> None:
+    monkeypatch.setattr("minipaged.viz.film.KEPT_EVENTS", len(log) - 1)
+    data, _ = Film(log)._repr_mimebundle_()
+    assert DATA_MIME not in data and data[DIGEST_MIME] == Film(log).digest()
+
+
+def test_the_digest_notices_one_change() -> None:
     def digest(last_prompt: int) -> str:
         log = EventLog()
         scheduler = make(20, 4, events=log)

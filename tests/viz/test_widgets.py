@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from minipaged.formulas import prefix_sharing
 from minipaged.sim.serving import Serving
 from minipaged.sim.workload import TraceRequest
 from minipaged.viz.show import DATA_MIME
@@ -25,6 +26,7 @@ from minipaged.viz.widgets import (
     preemption_explorer,
     prefix_explorer,
     scheduling_explorer,
+    sharing_explorer,
     waste_explorer,
 )
 from minipaged.viz.widgets.runs import lives, run
@@ -164,7 +166,7 @@ def test_lives_have_every_step_of_every_request():
         assert ("swapped" in looks) is (options.get("preemption") == "swap")
 
 
-# ---- the seven
+# ---- all of them
 
 @pytest.mark.parametrize("name", EXPLORERS)
 def test_every_position_of_every_control_says_something_with_numbers(name):
@@ -249,6 +251,16 @@ def test_paging_wastes_least_and_large_blocks_waste_more():
     assert by_size == sorted(by_size) and by_size[0] == 0
     for shares in (explorer.data["shares"], explorer.at(memory="pow2").data["shares"]):
         assert sum(shares.values()) == pytest.approx(1)
+
+
+def test_answers_share_the_full_blocks_of_the_prompt_and_copy_its_tail():
+    explorer = sharing_explorer()  # 4 answers of 50 to 500 tokens in blocks of 16: 31 full blocks and a tail
+    assert (explorer.data["shared"], explorer.data["copies"]) == (31, 3)
+    sharing = prefix_sharing(4, 500, 16, own_tokens=49)  # the last token of an answer takes no slot
+    assert (explorer.data["apart"], explorer.data["held"]) == (sharing.blocks_apart, sharing.blocks_shared)
+    whole = explorer.at(prompt=496).data
+    assert (whole["shared"], whole["copies"]) == (31, 0)
+    assert explorer.at(answers=1).data["saved"] == 0
 
 
 def test_a_cache_needs_blocks_smaller_than_the_common_beginning():

@@ -8,6 +8,7 @@
 |---------------------|---------|-----------------------------------------|-----------------------------------|
 | kv_size_explorer    | 01      | model, tokens, requests, dtype          | KV cache beside weights on a card |
 | waste_explorer      | 02, 03  | memory, block_size, pool, workload      | where the slots are, real traffic |
+| sharing_explorer    | 05      | answers, prompt, length, block_size     | what several answers share        |
 | prefix_explorer     | 06      | prefix, groups, block_size, pool        | what a common beginning saves     |
 | batching_explorer   | 07      | workload, seats, every                  | static above continuous           |
 | scheduling_explorer | 08      | policy, quantum, seats, every, workload | who runs, who waits               |
@@ -21,11 +22,12 @@ from minipaged.viz.widgets.kv_size import kv_size_explorer
 from minipaged.viz.widgets.preemption import preemption_explorer
 from minipaged.viz.widgets.prefix import prefix_explorer
 from minipaged.viz.widgets.scheduling import scheduling_explorer
+from minipaged.viz.widgets.sharing import sharing_explorer
 from minipaged.viz.widgets.waste import waste_explorer
 
 #: name -> what makes it, in the order of the chapters
 EXPLORERS = {make.__name__: make for make in (
-    kv_size_explorer, waste_explorer, prefix_explorer, batching_explorer, scheduling_explorer, preemption_explorer,
-    chunk_explorer)}
+    kv_size_explorer, waste_explorer, sharing_explorer, prefix_explorer, batching_explorer, scheduling_explorer,
+    preemption_explorer, chunk_explorer)}
 
 __all__ = ["EXPLORERS", "Control", "Explorer", "Shown", *EXPLORERS]

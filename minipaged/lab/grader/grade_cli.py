@@ -42,7 +42,8 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(as_table(rows, [exercises.find(name) for name in labs]), ensure_ascii=False))
         return 0
     for row in rows:
-        wrong = ", ".join(f"{one['exercise']} {one['status']}" for one in row["verdicts"] if not one["points"])
+        wrong = "; ".join(map(_shown, row["notes"])) or ", ".join(
+            f"{one['exercise']} {one['status']}" for one in row["verdicts"] if not one["points"])
         print(f"{row['score']:>3g} / {row['max_score']:g}  {_shown(row['learner'])}{f'  ({wrong})' if wrong else ''}")
     weaker = sorted({row["isolation"] for row in rows if row["isolation"].startswith("weaker")})
     print(f"\n{len(rows)} submissions, {len(labs)} exercises: {args.out / 'index.html'}, {args.out / 'grades.csv'}")

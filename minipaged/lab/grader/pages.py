@@ -23,7 +23,7 @@ pre { padding: .75rem; border: 1px solid #8888; border-radius: .25rem; overflow-
 table { border-collapse: collapse } th, td { padding: .25rem .75rem; border: 1px solid #8888; text-align: left }
 .film { overflow-x: auto } .film td { min-width: 3rem; text-align: center; padding: .125rem .375rem }
 .film td.held { font-weight: bold; outline: 2px solid; outline-offset: -3px } .film td.what { text-align: left }
-.film tr:last-child { border: 3px solid }
+.film tbody tr:last-child { border: 3px solid }
 """
 
 
@@ -35,7 +35,7 @@ def page(row: dict, exercises: Sequence[Exercise]) -> str:
             *(f"<p>Note: {_text(note)}</p>" for note in row["notes"])]
     for one in row["verdicts"]:
         exercise = known[one["exercise"]]
-        body += [f"<h2>{_text(exercise.title)}: {SIGNS[one['status']]}</h2>",
+        body += [f"<h2>{_text(exercise.title)} · {SIGNS[one['status']]}</h2>",
                  f"<p>{one['points']:g} of {one['max_points']:g} points · <code>{_text(one['exercise'])}</code></p>",
                  f"<p>{_text(one['message'])}</p>"]
         if one["calls"]:
@@ -71,12 +71,13 @@ def _film(events: Sequence) -> list[str]:
     for time, (kind, data) in enumerate(events):
         try:
             state.see(Event(time, 0, kind, data))
+            words = _words(kind, data)
         except Exception:  # events of a wrong run need not fit; the strip ends where they stop making sense
             break
         if state.num_blocks > MAX_BLOCKS:
             return []
         cells = "".join(_block(number, names) for number, names in enumerate(state.holders))
-        lines.append(f"<tr><td class=what>{_text(_words(kind, data))}</td>{cells}</tr>")
+        lines.append(f"<tr><td class=what>{_text(words)}</td>{cells}</tr>")
     if not lines:
         return []
     head = "".join(f"<th scope=col>P{number}</th>" for number in range(state.num_blocks))
@@ -90,8 +91,11 @@ def _block(number: int, names: Sequence[str]) -> str:
 
 
 def _words(kind: str, data: dict) -> str:
-    shown = " ".join(f"{name}={value}" for name, value in data.items() if name in ("block", "src", "dst", "request"))
-    return f"{kind} {shown}".strip()
+    """An event in a few words: "A takes P2"."""
+    form = {"pool": "a pool of {num_blocks} blocks", "allocate": "{request} takes P{block}",
+            "share": "{request} shares P{block}", "copy": "P{src} is copied to P{dst}",
+            "release": "{request} lets go of P{block}", "free": "{request} gives P{block} back"}.get(kind, kind)
+    return form.format_map(data)
 
 
 def _document(title: str, body: Sequence[str]) -> str:

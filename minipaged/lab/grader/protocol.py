@@ -100,7 +100,7 @@ def _array_parts(value: object) -> tuple[bytes, str, tuple[int, ...], bytes] | N
         if value.nbytes > MAX_FRAME or value.ndim > 16:
             raise ProtocolError(f"the array has shape {value.shape}; at most {MAX_FRAME:,} bytes cross")
         return b"A", value.dtype.name, value.shape, value.tobytes()
-    if torch is not None and type(value) is torch.Tensor and not value.is_sparse:
+    if torch is not None and type(value) is torch.Tensor and value.layout is torch.strided and not value.is_meta:
         dtype = str(value.dtype).removeprefix("torch.")
         if dtype not in TORCH_DTYPES:
             return None

@@ -121,7 +121,7 @@ def block_size_sweep(lengths: Sequence[int], sizes: Sequence[int] = (1, 4, 8, 16
     per_request = [blocks / len(lengths) for _, _, blocks in rows]
     right.plot(at, per_request, gid="entries", color=BLUE, marker="o")
     for x, value in zip(at, per_request):
-        right.text(x + 0.08, value * 1.12, f"{value:,.3g}", fontsize=9, color=MUTED)
+        right.text(x + 0.08, value * 1.12, f"{value:,.0f}" if value >= 100 else f"{value:.3g}", fontsize=9, color=MUTED)
     right.set(yscale="log", title="Entries of a block table", ylabel="blocks a sequence", xlim=(-0.4, len(sizes) + 0.1),
               ylim=(min(per_request) * 0.7, max(per_request) * 2))
     plain_numbers(right.yaxis)

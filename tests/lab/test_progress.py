@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from minipaged.lab import progress
+from minipaged.lab import hint, progress
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +44,11 @@ def test_a_bad_file_is_told_and_left_as_it_is(file, text, capsys):
         progress.read()
     progress.record_check("blocks.slot", True)  # the check itself goes on
     assert "progress was not recorded" in capsys.readouterr().out
+    hint("blocks.slot")
+    hint("blocks.slot", 3)
+    hint("blocks.slot", 4)
+    shown = capsys.readouterr().out
+    assert "Hint 1 of 3" in shown and "Hint 3 of 3" in shown and "4 is none of them" in shown
     assert file.read_text(encoding="utf-8") == text
 
 
@@ -61,7 +66,7 @@ def test_without_the_variable_it_lies_in_the_platforms_folder(monkeypatch, tmp_p
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
 def test_a_kill_leaves_a_whole_file(file):
-    program = ("from minipaged.lab import progress\nimport itertools\n"
+    program = ("from minipaged.lab import hint, progress\nimport itertools\n"
                "for n in itertools.count():\n    progress.update(f'a.b{n % 50}', checks=n, text='x' * 2000)")
     for delay in (0.05, 0.1, 0.15, 0.2):
         worker = subprocess.Popen([sys.executable, "-c", program], env=os.environ)

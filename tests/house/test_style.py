@@ -27,7 +27,7 @@ def test_ruff_is_content(root):
 
 
 def test_no_path_of_a_machine_in_tracked_files(root, tracked):
-    pattern = re.compile(r"(?<![\w.\-/])/(?:tmp|root|home|work)/[A-Za-z]")
+    pattern = re.compile(r"(?<![\w.\-/])/(?:tmp|root|home|work)/(?!x\b)[A-Za-z]")  # /tmp/x: an example
     found = [f"{path.relative_to(root)}:{number}: {line.strip()[:80]}"
              for path in tracked if path.suffix in TEXT and path.name != "test_style.py"
              for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1) if pattern.search(line)]
@@ -37,7 +37,8 @@ def test_no_path_of_a_machine_in_tracked_files(root, tracked):
 def test_no_pickle(root, tracked):
     """Weights are safetensors or GGUF; nothing that can run code is loaded."""
     pattern = re.compile(r"^\s*(?:import|from) (?:pickle|dill|cloudpickle|shelve)\b|torch\.load\(", re.MULTILINE)
-    sources = [path for path in tracked if path.suffix == ".py"]
+    hostile = root / "tests" / "grader_attacks"  # answers that the grader must stand
+    sources = [path for path in tracked if path.suffix == ".py" and hostile not in path.parents]
     assert [path.name for path in sources if pattern.search(path.read_text(encoding="utf-8"))] == []
 
 

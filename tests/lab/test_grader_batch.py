@@ -53,6 +53,7 @@ def test_odd_submissions_each_get_a_row_and_the_others_their_points(folder, tmp_
     hand_in(folder, "list", "[1, 2]")
     hand_in(folder, "deep", "[" * 100_000)
     hand_in(folder, "huge", b" " * (submission.MAX_BYTES + 1))
+    hand_in(folder, "long", notebook([code("x = " + "1 < " * 20_000 + "1", f"x{number}") for number in range(30)]))
     odd = [{"source": 3}, {"source": [1], "metadata": [], "id": {}}, {}]
     hand_in(folder, "odd cells", json.dumps({"cells": [1, None, *({"cell_type": "code", **cell} for cell in odd)]}))
     (folder / "empty").mkdir()
@@ -69,7 +70,8 @@ def test_odd_submissions_each_get_a_row_and_the_others_their_points(folder, tmp_
     assert [name for name in found if points(found, name)] == ["one", "right"]
     for learner, words in {"broken": "not JSON", "latin": "not UTF-8: byte 12 is 0xe9", "list": "no list of cells",
                            "deep": "nested too deep", "huge": "16,777,217 bytes", "empty": "no notebook (.ipynb)",
-                           "notes.txt": "does not end in .ipynb", "odd cells": "no cell 'blocks_slot'"}.items():
+                           "notes.txt": "does not end in .ipynb", "odd cells": "no cell 'blocks_slot'",
+                           "long": "its code has 2,400,150 characters"}.items():
         assert words in found[learner][1], learner
     if hasattr(os, "mkfifo"):
         assert "it is a link" in found["link"][1] and "it is a link" in found["linked"][1]

@@ -167,6 +167,7 @@ def _set_limits(limits: dict) -> bool:
               "RLIMIT_FSIZE": 16 * 1024 * 1024, "RLIMIT_NOFILE": 64, "RLIMIT_NPROC": 48, "RLIMIT_MSGQUEUE": 0}
     if os.getuid() != 0 or not sys.platform.startswith("linux"):
         wanted.pop("RLIMIT_NPROC")  # it would count every process of the person who grades
+    every = True
     for name, value in wanted.items():
         if hasattr(resource, name):
             _, hard = resource.getrlimit(getattr(resource, name))
@@ -174,8 +175,8 @@ def _set_limits(limits: dict) -> bool:
             try:
                 resource.setrlimit(getattr(resource, name), (value, value))
             except (OSError, ValueError):
-                return False
-    return True
+                every = False
+    return every
 
 
 def _memory_now() -> int:

@@ -20,7 +20,8 @@ from minipaged.lab.exercise import Exercise
 
 MAX_BYTES = 16 * 1024 * 1024  # of one notebook
 MAX_CELLS = 2_000
-MAX_SOURCE = 200_000          # characters of one cell
+MAX_SOURCE = 100_000          # characters of one cell
+MAX_CODE = 500_000            # of all code cells of a notebook
 MAX_NOTEBOOKS = 40
 MAX_SHARED = 500             # statements of a notebook that answers may build on
 _KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -143,8 +144,10 @@ def _code_cells(raw: bytes) -> list[tuple[str, str, bool]]:
         raise Unreadable("it is no notebook: it has no list of cells")
     if len(cells) > MAX_CELLS:
         raise Unreadable(f"it has {len(cells):,} cells; at most {MAX_CELLS:,} are read")
-    return [(_cell_id(cell), source_of(cell)[:MAX_SOURCE], _is_setup(cell)) for cell in code_cells(notebook)
-            if source_of(cell).strip()]
+    found = [(_cell_id(cell), source_of(cell)[:MAX_SOURCE], _is_setup(cell)) for cell in code_cells(notebook)]
+    if (size := sum(len(source) for _, source, _ in found)) > MAX_CODE:
+        raise Unreadable(f"its code has {size:,} characters; at most {MAX_CODE:,} are read")
+    return [cell for cell in found if cell[1].strip()]
 
 
 def _cell_id(cell: dict) -> str:
@@ -168,19 +171,20 @@ def _sort_cells(found: Submission, name: str, sources: list[tuple[str, str, bool
     ids = {grade_id(exercise.id): exercise.id for exercise in exercises}
     checks = {check_id(exercise.id) for exercise in exercises}
     cells: dict[str, list[str]] = {}
-    others: list[tuple[str, bool]] = []
+    others: list[tuple[str, bool, list[str]]] = []  # source, is it a setup cell, what it defines
     for cell_id, source, is_setup in sources:
         if cell_id in ids:
             cells.setdefault(ids[cell_id], []).append(_without_magics(source))
         elif cell_id not in checks:
-            others.append((_without_magics(source), is_setup))
+            source = _without_magics(source)
+            others.append((source, is_setup, _defined(source)))
     for exercise in exercises:
         if exercise.id in cells:
             if len(cells[exercise.id]) > 1:
                 found.notes.append((exercise.id, f"{name} has {len(cells[exercise.id])} cells with the id "
                                                  f"{grade_id(exercise.id)!r}; they were run in their order"))
             continue
-        lost = [source for source, _ in others if set(exercise.names) & set(_defined(source))]
+        lost = [source for source, _, names in others if set(exercise.names) & set(names)]
         if lost:
             cells[exercise.id] = lost
             others = [other for other in others if other[0] not in lost]
@@ -191,7 +195,7 @@ def _sort_cells(found: Submission, name: str, sources: list[tuple[str, str, bool
             found.notes.append((exercise_id, f"{name} answers it again; the first notebook counts"))
         else:
             found.cells[exercise_id] = answer
-    for source, is_setup in others:
+    for source, is_setup, _ in others:
         found.shared += _shared_part(source, is_setup)[:MAX_SHARED - len(found.shared)]
 
 

@@ -2,7 +2,7 @@
 # # Lab 03 · Blocks
 #
 # Two small pieces carry all of PagedAttention: a pool that hands out blocks, and a table that says where a token is.
-# You write both, and both serve the engine.
+# You write both, and both serve the engine. Then you let the table grow, one block at a time.
 
 # %% tags=["setup"]
 from minipaged.errors import BlockError, OutOfBlocks
@@ -93,3 +93,33 @@ check("blocks.slot")
 with use(slot=slot) as mine:
     llm = mine.llm(num_blocks=24, block_size=4)
     print(llm.generate(["Once upon a time"])[0].outputs[0].text)
+
+# %% [markdown]
+# {{exercise blocks.grow}}
+#
+# A request writes its tokens, and its block table (块表) has to keep pace. `grow` is asked before each step.
+#
+# - `block_table` lists the request's blocks; `num_tokens` tokens are written already. The table may have more room than
+#   they need.
+# - `num_new` tokens are to be written next: a whole prompt, a chunk, or one token.
+# - `free_blocks` lists the free blocks. The first one is taken first.
+# - Return the new table and the new list of free blocks. Leave the old lists as they are.
+# - When too few blocks are free, raise `OutOfBlocks`. The request keeps what it had.
+#
+# **Example.** Block size 4, the free blocks are `[0, 2, 1]`. A comes with 6 tokens: `grow([], 0, 6, 4, [0, 2, 1])` is
+# `([0, 2], [1])`. Two more tokens fill its second block: `grow([0, 2], 6, 2, 4, [1])` is `([0, 2], [1])`, for no block is
+# missing. Only the ninth token takes P1: `grow([0, 2], 8, 1, 4, [1])` is `([0, 2, 1], [])`.
+
+# %% nbgrader={"grade": false, "grade_id": "blocks_grow", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def grow(block_table, num_tokens, num_new, block_size, free_blocks):
+    """The new table, the blocks that are still free; OutOfBlocks when there are too few."""
+    ### BEGIN SOLUTION
+    needed = -(-(num_tokens + num_new) // block_size)
+    missing = max(0, needed - len(block_table))
+    if missing > len(free_blocks):
+        raise OutOfBlocks(f"{missing} blocks are missing, {len(free_blocks)} are free")
+    return block_table + free_blocks[:missing], free_blocks[missing:]
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "blocks_grow_check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+check("blocks.grow")

@@ -116,3 +116,48 @@ def slot(block_table, position, block_size):
     if position >= len(slots):
         raise BlockError(f"{position} of {len(slots)}")
     return slots[position]
+
+
+# %% blocks.grow: block after block, until the tokens fit
+from minipaged.errors import OutOfBlocks
+
+
+def grow(block_table, num_tokens, num_new, block_size, free_blocks):
+    table, free = list(block_table), list(free_blocks)
+    while len(table) * block_size < num_tokens + num_new:
+        if not free:
+            raise OutOfBlocks("the pool is empty")
+        table.append(free.pop(0))
+    return table, free
+
+
+# %% blocks.grow: token by token
+from collections import deque
+
+from minipaged.errors import OutOfBlocks
+
+
+def grow(table, num_tokens, num_new, block_size, free):
+    blocks, line = [*table], deque(free)
+    for position in range(num_tokens, num_tokens + num_new):
+        if position // block_size == len(blocks):
+            try:
+                blocks.append(line.popleft())
+            except IndexError:
+                raise OutOfBlocks(f"no block for position {position}") from None
+    return [blocks, list(line)]
+
+
+# %% blocks.grow: the empty slots first
+from math import ceil
+
+from minipaged.errors import OutOfBlocks
+
+
+def grow(block_table, num_tokens, num_new, block_size, free_blocks):
+    empty = len(block_table) * block_size - num_tokens
+    take = ceil((num_new - empty) / block_size) if num_new > empty else 0
+    new, rest = free_blocks[:take], free_blocks[take:]
+    if len(new) < take:
+        raise OutOfBlocks(f"{take} wanted, {len(new)} there")
+    return (block_table + new, rest)

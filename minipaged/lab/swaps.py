@@ -28,6 +28,7 @@ from minipaged.lab.adapters import (
     table_class,
     victim_rule,
 )
+from minipaged.lab.trace import line_of
 
 
 class Place(NamedTuple):
@@ -155,7 +156,9 @@ class Swap:
         if isinstance(error, SwapError):
             return f"✗ With your {names}: {error}."
         text = " ".join(str(error).split())
-        return f"✗ With your {names} the engine stopped: {type(error).__name__}: {text}"
+        line = line_of(error)
+        where = f" (line {line} of its cell)" if line else ""
+        return f"✗ With your {names} the engine stopped: {type(error).__name__}: {text}{where}"
 
     def llm(self, model: str = "tiny", **options: object) -> object:
         """An LLM with these parts in place, now and whenever it is asked. Options are those of LLM."""

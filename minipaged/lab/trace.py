@@ -148,7 +148,7 @@ class Trace:
         except (Exception, SystemExit) as error:
             self.cause = error
             names = tuple(kind.__name__ for kind in type(error).__mro__ if kind not in (BaseException, object))
-            outcome = Outcome(RAISES, names, _first_line(error), _line_of(error))
+            outcome = Outcome(RAISES, names, _first_line(error), line_of(error))
         shown = _try(event, value) if outcome.kind == RETURNS else None
         if view is not None and outcome.kind == RETURNS:
             outcome = outcome._replace(value=_try(view, value) or value)
@@ -181,10 +181,15 @@ def _first_line(error: BaseException) -> str:
     return lines[0][:300] if lines else ""
 
 
-def _line_of(error: BaseException) -> int | None:
-    """The line in the learner's own code: the last frame that is no file of this package."""
-    found = None
+def line_of(error: BaseException) -> int | None:
+    """The line in the learner's own code, which is what a module of this package called last; None elsewhere."""
+    file = found = None
     for frame, line in traceback.walk_tb(error.__traceback__):
-        if not frame.f_globals.get("__name__", "").startswith("minipaged."):
+        name, frame_file = frame.f_globals.get("__name__", ""), frame.f_code.co_filename
+        if name.startswith("minipaged.lab."):
+            file = found = None
+        elif file is None and not name.startswith("minipaged."):
+            file = frame_file
+        if frame_file == file:
             found = line
     return found

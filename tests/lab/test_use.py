@@ -181,3 +181,16 @@ def test_prefix_caching_without_touch_says_what_is_missing(capsys):
         texts(llm)
         texts(llm)
     assert "has no touch(block)" in capsys.readouterr().out
+
+
+def test_the_line_of_a_mistake_is_the_learners(capsys):
+    cell = "def attend(query, keys, values, table, length):\n    return query @ keys\n"
+    names = {"__name__": "notebook"}
+    exec(compile(cell, "<a cell>", "exec"), names)
+    with use(paged_attention=names["attend"]) as mine:
+        texts(mine.llm(num_blocks=24, block_size=4))
+    assert "(line 2 of its cell)" in capsys.readouterr().out
+    with use(paged_attention=lambda query: query) as mine:
+        texts(mine.llm(num_blocks=24, block_size=4))
+    shown = capsys.readouterr().out
+    assert "takes 1 positional argument but 5 were given" in shown and "of its cell" not in shown

@@ -8,6 +8,7 @@
 |---------------------|---------|-----------------------------------------|-----------------------------------|
 | kv_size_explorer    | 01      | model, tokens, requests, dtype          | KV cache beside weights on a card |
 | waste_explorer      | 02, 03  | memory, block_size, pool, workload      | where the slots are, real traffic |
+| attention_explorer  | 04      | tokens, block_size, order, reads        | an exact softmax, block by block  |
 | sharing_explorer    | 05      | answers, prompt, length, block_size     | what several answers share        |
 | prefix_explorer     | 06      | prefix, groups, block_size, pool        | what a common beginning saves     |
 | batching_explorer   | 07      | workload, seats, every                  | static above continuous           |
@@ -15,6 +16,7 @@
 | preemption_explorer | 09      | pool, mode, victim, host                | who loses memory, and its cost    |
 | chunk_explorer      | 10      | budget, prompt, others                  | the steps around a long prompt    |
 """
+from minipaged.viz.widgets.attention import attention_explorer
 from minipaged.viz.widgets.batching import batching_explorer
 from minipaged.viz.widgets.chunk import chunk_explorer
 from minipaged.viz.widgets.explorer import Control, Explorer, Shown
@@ -27,7 +29,7 @@ from minipaged.viz.widgets.waste import waste_explorer
 
 #: name -> what makes it, in the order of the chapters
 EXPLORERS = {make.__name__: make for make in (
-    kv_size_explorer, waste_explorer, sharing_explorer, prefix_explorer, batching_explorer, scheduling_explorer,
-    preemption_explorer, chunk_explorer)}
+    kv_size_explorer, waste_explorer, attention_explorer, sharing_explorer, prefix_explorer, batching_explorer,
+    scheduling_explorer, preemption_explorer, chunk_explorer)}
 
 __all__ = ["EXPLORERS", "Control", "Explorer", "Shown", *EXPLORERS]

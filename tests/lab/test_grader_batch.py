@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -44,6 +45,21 @@ def folder(tmp_path):
 def files(results) -> dict[str, bytes]:
     return {str(path.relative_to(results)): path.read_bytes() for path in sorted(results.rglob("*")) if path.is_file()
             and path.name != "class.key"}
+
+
+def processes() -> dict[int, int]:
+    """pid -> the parent's, of all processes; empty where there is no ps."""
+    if shutil.which("ps") is None:
+        return {}
+    lines = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout.splitlines()
+    return {int(pid): int(parent) for pid, parent in map(str.split, lines)}
+
+
+def descendants(pid: int) -> set[int]:
+    found, table = {pid}, processes()
+    while more := {one for one, parent in table.items() if parent in found} - found:
+        found |= more
+    return found - {pid}
 
 
 def test_odd_submissions_each_get_a_row_and_the_others_their_points(folder, tmp_path):
@@ -116,14 +132,19 @@ def test_a_grader_that_is_killed_resumes_with_the_same_bytes(folder, tmp_path):
     key = tmp_path / "key"
     key.write_bytes(KEY)
     command = [sys.executable, "-m", "minipaged", "grade", str(folder), "--key", str(key), "--lab", "03_blocks",
-               "-j", "1"]
+               "-j", "2"]
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     process = subprocess.Popen([*command, "-o", str(killed)], stdout=subprocess.DEVNULL, cwd=tmp_path)
     end = time.monotonic() + 60
     while not list(killed.glob("submissions/*.json")) and time.monotonic() < end:
         time.sleep(0.01)
+    started = descendants(process.pid)
     process.send_signal(getattr(signal, "SIGKILL", signal.SIGTERM))
     process.wait()
+    end = time.monotonic() + 20
+    while (left := started & processes().keys()) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert left == set(), "workers and learners' processes end with the grader"
     before = {path.name: path.stat().st_mtime_ns for path in killed.glob("submissions/*.json")}
     assert 0 < len(before) < 9
     with (killed / "grades.csv").open(encoding="utf-8", newline="") as file:

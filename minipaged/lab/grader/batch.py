@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import multiprocessing
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -118,7 +118,7 @@ def task(submission: Submission, exercises: Sequence[Exercise], key: bytes, hidd
     """What a worker needs to judge a submission, as plain data. `work`: where it may make an empty folder."""
     return {**asdict(submission), "fingerprint": fingerprint(submission, exercises, key), "key": key.hex(),
             "work": str(work.resolve()), "hidden": [str(path.resolve()) for path in hidden],
-            "exercises": [one.id for one in exercises]}
+            "exercises": [one.id for one in exercises], "grader": os.getpid()}
 
 
 def _sweep(results: Path) -> None:
@@ -160,8 +160,8 @@ def _run(tasks: list[dict], jobs: int, backend: str | None) -> Iterator[dict]:
 
 def grade_one(task: dict) -> dict:
     """Judge one submission; a row in any case. Runs in a worker: everything that comes and goes is plain data."""
-    if multiprocessing.parent_process() is not None and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who asked
+    if os.getppid() == task["grader"]:
+        _be_a_worker(task["grader"])
     exercises = [registry.find(name) for name in task["exercises"]]
     needs = tuple(sorted({need for exercise in exercises for need in exercise.needs}))
     verdicts = []
@@ -177,6 +177,20 @@ def grade_one(task: dict) -> dict:
                               f"{type(error).__name__}: {error}. Please tell your teacher.")
         verdicts.append(verdict)
     return _row(task["learner"], task["fingerprint"], task["notes"], verdicts)
+
+
+def _be_a_worker(parent: int) -> None:
+    """Leave Ctrl-C to the one who asked, and end with it: joblib's workers would outlive a grader that was killed."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if not any(thread.name == "watch the grader" for thread in threading.enumerate()):
+        threading.Thread(target=_end_with, args=(parent,), name="watch the grader", daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)  # the keepers and what they hold see the end of their pipes
 
 
 def _row(learner: str, mark: str, notes: Sequence, verdicts: Sequence[Verdict]) -> dict:

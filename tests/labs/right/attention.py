@@ -51,3 +51,165 @@ def paged_attention(query, key_blocks, value_blocks, block_table, context_len):
     group = query.shape[0] // keys.shape[0]
     rows = query.unflatten(0, (keys.shape[0], group))
     return scaled_dot_product_attention(rows, keys, values).flatten(0, 1)
+
+
+# %% attention.groups: repeat_interleave and einsum
+import torch
+
+
+def kv_head(head, num_heads, num_kv_heads):
+    if num_heads % num_kv_heads != 0:
+        raise ValueError("unequal groups")
+    return head * num_kv_heads // num_heads
+
+
+def grouped_scores(queries, keys):
+    repeated = keys.repeat_interleave(len(queries) // keys.shape[1], dim=1)
+    return torch.einsum("hd,khd->hk", queries, repeated) * queries.shape[-1] ** -0.5
+
+
+# %% attention.groups: a list of groups
+import math
+
+import torch
+
+
+def kv_head(head, num_heads, num_kv_heads):
+    size = num_heads / num_kv_heads
+    if size != int(size):
+        raise ValueError(size)
+    groups = [range(int(size) * kv, int(size) * (kv + 1)) for kv in range(num_kv_heads)]
+    return next(kv for kv, group in enumerate(groups) if head in group)
+
+
+def grouped_scores(queries, keys):
+    scores = torch.empty(queries.shape[0], keys.shape[0], dtype=queries.dtype)
+    for head, query in enumerate(queries):
+        for position, rows in enumerate(keys):
+            scores[head, position] = torch.dot(query, rows[kv_head(head, len(queries), len(rows))])
+    return scores / math.sqrt(queries.shape[1])
+
+
+# %% attention.groups: the queries in groups
+import torch
+
+
+def kv_head(head, num_heads, num_kv_heads):
+    try:
+        return int(torch.arange(num_heads).view(num_kv_heads, -1).eq(head).nonzero()[0, 0])
+    except RuntimeError:
+        raise ValueError("no equal groups") from None
+
+
+def grouped_scores(queries, keys):
+    groups = queries.unflatten(0, (keys.shape[1], -1))
+    scores = groups @ keys.permute(1, 2, 0)
+    return scores.flatten(0, 1) / queries.shape[1] ** 0.5
+
+
+# %% attention.causal-chunk: query by query
+import torch
+
+
+def chunk_attention(queries, keys, values, start):
+    rows = []
+    for index, query in enumerate(queries):
+        sees = start + index + 1
+        weights = torch.softmax(keys[:sees] @ query / len(query) ** 0.5, dim=0)
+        rows.append(weights @ values[:sees])
+    return torch.stack(rows)
+
+
+# %% attention.causal-chunk: tril with a diagonal, torch's own attention
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+
+def chunk_attention(queries, keys, values, start):
+    end = start + queries.shape[0]
+    visible = torch.ones(queries.shape[0], end, dtype=torch.bool).tril(diagonal=start)
+    return scaled_dot_product_attention(queries[None], keys[None, :end], values[None, :end], attn_mask=visible)[0]
+
+
+# %% attention.causal-chunk: sums of exponentials by hand
+import math
+
+import torch
+
+
+def chunk_attention(queries, keys, values, start):
+    out = torch.zeros_like(queries)
+    for index in range(len(queries)):
+        scores = [float(queries[index] @ keys[position]) / math.sqrt(queries.shape[1])
+                  for position in range(start + index + 1)]
+        largest = max(scores)
+        weights = [math.exp(score - largest) for score in scores]
+        for position, weight in enumerate(weights):
+            out[index] += weight / sum(weights) * values[position]
+    return out
+
+
+# %% attention.online: keeps everything (right, though it misses the point)
+import torch
+
+
+class OnlineSoftmax:
+    def __init__(self, head_dim):
+        self.blocks = []
+
+    def add(self, scores, values):
+        self.blocks.append((scores, values))
+
+    def result(self):
+        scores, values = (torch.cat(parts) for parts in zip(*self.blocks))
+        return scores.softmax(0) @ values
+
+
+# %% attention.online: an answer and the logarithm of its weight
+import torch
+
+
+class OnlineSoftmax:
+    """Keeps the result itself; a new block is mixed in by its share, as split kernels merge their parts."""
+
+    def __init__(self, head_dim):
+        self.log_total = torch.tensor(float("-inf"), dtype=torch.float64)
+        self.mean = torch.zeros(head_dim, dtype=torch.float64)
+
+    def add(self, scores, values):
+        block = torch.logsumexp(scores, dim=0)
+        if torch.isinf(block):
+            return
+        both = torch.logaddexp(self.log_total, block)
+        self.mean = torch.exp(self.log_total - both) * self.mean + torch.exp(scores - both) @ values
+        self.log_total = both
+
+    def result(self):
+        return self.mean
+
+
+# %% attention.online: token by token, in plain numbers
+import math
+
+import torch
+
+
+class OnlineSoftmax:
+    def __init__(self, head_dim):
+        self.largest, self.total, self.sums = None, 0.0, [0.0] * head_dim
+
+    def add(self, scores, values):
+        for score, value in zip(scores.tolist(), values.tolist()):
+            if score == -math.inf:
+                continue
+            if self.largest is None or score > self.largest:
+                scale = 0.0 if self.largest is None else math.exp(self.largest - score)
+                self.total *= scale
+                self.sums = [item * scale for item in self.sums]
+                self.largest = score
+            weight = math.exp(score - self.largest)
+            self.total += weight
+            self.sums = [item + weight * other for item, other in zip(self.sums, value)]
+
+    def result(self):
+        return torch.tensor([item / self.total for item in self.sums], dtype=torch.float64)

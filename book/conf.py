@@ -4,6 +4,7 @@ The sources are the notebooks and the Markdown files where they are; nothing is 
 """
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from minipaged.viz.book import write_player
@@ -20,6 +21,7 @@ html_theme = "sphinx_book_theme"
 html_static_path = ["static", str(_BUILT)]
 html_css_files = ["book.css"]
 html_extra_path = ["root"]  # index.html of the whole leads to the book's first page
+html_context = {"default_mode": "auto"}  # light or dark as the reader's system
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -33,7 +35,8 @@ html_theme_options = {
 
 extensions = ["myst_nb"]
 root_doc = "book/index"
-include_patterns = ["book/index.md", "notebooks/[0-9]*.ipynb", "exercises/*.ipynb", "docs/*.md"]
+include_patterns = ["book/index.md", "notebooks/[0-9]*.ipynb", "exercises/*.ipynb", "docs/*.md", "notebooks/AUTHORS.md",
+                    "kernels/README.md", "minipaged/**/README.md", "exercises/README.md"]
 exclude_patterns = [".venv", "build", "**/.*"]
 nb_execution_mode = "off"
 nb_merge_streams = True
@@ -44,9 +47,12 @@ myst_heading_anchors = 3
 
 
 def setup(app) -> None:
-    def only_where_a_film_is(app, pagename, templatename, context, doctree) -> None:
-        if "minipaged-film" in context.get("body", ""):
+    def finish(app, pagename, templatename, context, doctree) -> None:
+        body = context.get("body", "")
+        if "minipaged-film" in body:
             app.add_css_file("film.css")
             app.add_js_file("film.js", loading_method="defer")
+        # links that a cell printed lead to notebooks; here these are pages
+        context["body"] = re.sub(r'href="(\.\./[a-z]+/\w+|\w+)\.ipynb([#"])', r'href="\1.html\2', body)
 
-    app.connect("html-page-context", only_where_a_film_is)
+    app.connect("html-page-context", finish)

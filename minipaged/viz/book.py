@@ -13,7 +13,7 @@ from pathlib import Path
 
 from docutils import nodes
 
-from minipaged.viz import film
+from minipaged.viz import film, show
 
 _MOUNT = """
 for (const root of document.querySelectorAll(".minipaged-film")) {
@@ -51,12 +51,14 @@ class FilmRenderer:
 
 
 class PictureRenderer:
-    """A PNG with the sentence that its output carries."""
+    """A PNG with the sentence that its output carries; the data of a figure is for tests and shows nothing."""
 
-    mime_priority_overrides: list = []
+    mime_priority_overrides = [("html", show.DATA_MIME, None), ("html", film.DIGEST_MIME, None)]
 
     @staticmethod
     def handle_mime(renderer, data, inline: bool) -> list[nodes.Node] | None:
+        if data.mime_type in (show.DATA_MIME, film.DIGEST_MIME):
+            return []
         alt = (data.output_metadata or {}).get("image/png", {}).get("alt")
         if data.mime_type != "image/png" or not alt:
             return None

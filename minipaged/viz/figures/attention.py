@@ -111,5 +111,5 @@ def online_softmax(scores: Sequence[float], block_size: int = 4) -> Picture:
     rescaled = sum(0 < factor < 1 for _, _, factor in states)
     return Picture(figure, f"Online softmax over {count} scores in {len(states)} blocks of {block_size}: the maximum "
                            f"ends at {top:.3g}, the sum at {total:.4g} (at once: {whole:.4g}); the sum was rescaled "
-                           f"{rescaled} times.",
+                           f"{rescaled} time{'' if rescaled == 1 else 's'}.",
                    {"scores": list(scores), "block_size": block_size, "states": states})

@@ -4,6 +4,7 @@ The sources are the notebooks and the Markdown files where they are; nothing is 
 """
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -46,7 +47,21 @@ myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 
 
+#: what a page leaves out of cells with a tag: all of installing on Colab and of the numbers that the build put into the
+#: text; the code of a folded helper
+LEFT_OUT = {"install": "remove-cell", "numbers": "remove-cell", "hidden": "remove-input"}
+
+
 def setup(app) -> None:
+    def leave_out(app, docname, source) -> None:
+        if not source[0].lstrip().startswith("{"):
+            return
+        notebook = json.loads(source[0])
+        for cell in notebook.get("cells", ()):
+            tags = cell["metadata"].setdefault("tags", [])
+            tags += [LEFT_OUT[tag] for tag in tags if tag in LEFT_OUT]
+        source[0] = json.dumps(notebook)
+
     def finish(app, pagename, templatename, context, doctree) -> None:
         body = context.get("body", "")
         if "minipaged-film" in body:
@@ -55,4 +70,5 @@ def setup(app) -> None:
         # links that a cell printed lead to notebooks; here these are pages
         context["body"] = re.sub(r'href="(\.\./[a-z]+/\w+|\w+)\.ipynb([#"])', r'href="\1.html\2', body)
 
+    app.connect("source-read", leave_out)
     app.connect("html-page-context", finish)

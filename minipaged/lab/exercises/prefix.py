@@ -1,4 +1,4 @@
-"""Lab of chapter 06: which block is forgotten first."""
+"""Lab of chapter 06: which block is forgotten first; what is known, in whole blocks and in part; keys that hold."""
 from __future__ import annotations
 
 import random
@@ -8,6 +8,9 @@ from minipaged.core import BlockAllocator
 from minipaged.errors import BlockError
 from minipaged.lab.answer import change
 from minipaged.lab.exercise import Exercise, Misconception
+from minipaged.lab.exercises._prefix_keys import KEYS_EXERCISE
+from minipaged.lab.exercises._prefix_match import MATCH_EXERCISE
+from minipaged.lab.exercises._prefix_tail import TAIL_EXERCISE
 from minipaged.lab.trace import Trace
 
 # ---- prefix.eviction
@@ -87,49 +90,49 @@ def _wrong(name: str, message: str, *pairs: str) -> Misconception:
     return Misconception(name, message, change(EVICTION, *pairs))
 
 
-EXERCISES = (
-    Exercise(
-        id="prefix.eviction",
-        title="Forgotten last, used last",
-        chapter="06_prefix_cache",
-        minutes=12,
-        level="medium",
-        goal="Keep free blocks in an order that evicts the least recently used one, and give one back on a hit.",
-        interface=("EvictionQueue(num_blocks)", "EvictionQueue.take()", "EvictionQueue.release(block)",
-                   "EvictionQueue.hit(block)", "EvictionQueue.order()"),
-        hints=("A free block still holds what was computed. Which of the free blocks is the one that is missed least?",
-               "Keep a queue: release puts a block at the back, take evicts the one at the front. A hit takes a block "
-               "out of the middle.",
-               "take: pop(0) or popleft(), OutOfBlocks when empty. release: append, BlockError if it is in the queue. "
-               "hit: remove(block), BlockError if it is not in the queue. order: list(queue)."),
-        rule="Free blocks wait in the order in which they were released; take gives the one that was released longest "
-             "ago; a hit takes a free block out wherever it stands.",
-        examples=({"num_blocks": 3, "calls": [["take", 0], ["take", 0], ["release", 0], ["release", 1], ["hit", 0],
-                                              ["take", 0], ["take", 0], ["take", 0]]},
-                  {"num_blocks": 2, "calls": [["release", 1], ["hit", 0], ["hit", 0]]}),
-        case=_case,
-        drive=_drive,
-        reference=lambda: SimpleNamespace(EvictionQueue=_Queue),
-        misconceptions=(
-            _wrong("stack", "the block that was released last is evicted first: that is the one most likely to be "
-                   "wanted again.", "self.queue.pop(0)", "self.queue.pop()"),
-            _wrong("front", "a released block goes to the front, and is evicted next.",
-                   "self.queue.append(block)", "self.queue.insert(0, block)"),
-            _wrong("hit-stays", "after a hit the block is still in the queue: it would be evicted while a request "
-                   "uses it.", "self.queue.remove(block)", "pass"),
-            _wrong("hit-to-back", "a hit moves the block to the back, but a block in use is not free at all.",
-                   "self.queue.remove(block)", "self.queue.remove(block); self.queue.append(block)"),
-            _wrong("sorted", "the queue is kept in the order of the numbers; what counts is when a block was released.",
-                   "self.queue.append(block)", "self.queue.append(block); self.queue.sort()"),
-            _wrong("double-release", "a block is released that is free already: it would stand in the queue twice.",
-                   '        if block in self.queue:\n            raise BlockError(f"block {block} is free already")\n',
-                   ""),
-            _wrong("order-reversed", "order lists the next block to be evicted first, not last.",
-                   "return list(self.queue)", "return list(reversed(self.queue))"),
-            _wrong("value-error", "a hit on a block that is not free raises the list's ValueError; BlockError is "
-                   "asked for.",
-                   '        if block not in self.queue:\n            raise BlockError(f"block {block} is not free")\n',
-                   ""),
-        ),
+EVICTION_EXERCISE = Exercise(
+    id="prefix.eviction",
+    title="Forgotten last, used last",
+    chapter="06_prefix_cache",
+    minutes=12,
+    level="medium",
+    goal="Keep free blocks in an order that evicts the least recently used one, and give one back on a hit.",
+    interface=("EvictionQueue(num_blocks)", "EvictionQueue.take()", "EvictionQueue.release(block)",
+               "EvictionQueue.hit(block)", "EvictionQueue.order()"),
+    hints=("A free block still holds what was computed. Which of the free blocks is the one that is missed least?",
+           "Keep a queue: release puts a block at the back, take evicts the one at the front. A hit takes a block "
+           "out of the middle.",
+           "take: pop(0) or popleft(), OutOfBlocks when empty. release: append, BlockError if it is in the queue. "
+           "hit: remove(block), BlockError if it is not in the queue. order: list(queue)."),
+    rule="Free blocks wait in the order in which they were released; take gives the one that was released longest "
+         "ago; a hit takes a free block out wherever it stands.",
+    examples=({"num_blocks": 3, "calls": [["take", 0], ["take", 0], ["release", 0], ["release", 1], ["hit", 0],
+                                          ["take", 0], ["take", 0], ["take", 0]]},
+              {"num_blocks": 2, "calls": [["release", 1], ["hit", 0], ["hit", 0]]}),
+    case=_case,
+    drive=_drive,
+    reference=lambda: SimpleNamespace(EvictionQueue=_Queue),
+    misconceptions=(
+        _wrong("stack", "the block that was released last is evicted first: that is the one most likely to be "
+               "wanted again.", "self.queue.pop(0)", "self.queue.pop()"),
+        _wrong("front", "a released block goes to the front, and is evicted next.",
+               "self.queue.append(block)", "self.queue.insert(0, block)"),
+        _wrong("hit-stays", "after a hit the block is still in the queue: it would be evicted while a request "
+               "uses it.", "self.queue.remove(block)", "pass"),
+        _wrong("hit-to-back", "a hit moves the block to the back, but a block in use is not free at all.",
+               "self.queue.remove(block)", "self.queue.remove(block); self.queue.append(block)"),
+        _wrong("sorted", "the queue is kept in the order of the numbers; what counts is when a block was released.",
+               "self.queue.append(block)", "self.queue.append(block); self.queue.sort()"),
+        _wrong("double-release", "a block is released that is free already: it would stand in the queue twice.",
+               '        if block in self.queue:\n            raise BlockError(f"block {block} is free already")\n',
+               ""),
+        _wrong("order-reversed", "order lists the next block to be evicted first, not last.",
+               "return list(self.queue)", "return list(reversed(self.queue))"),
+        _wrong("value-error", "a hit on a block that is not free raises the list's ValueError; BlockError is "
+               "asked for.",
+               '        if block not in self.queue:\n            raise BlockError(f"block {block} is not free")\n',
+               ""),
     ),
 )
+
+EXERCISES = (MATCH_EXERCISE, EVICTION_EXERCISE, TAIL_EXERCISE, KEYS_EXERCISE)

@@ -9,8 +9,10 @@ import time
 import pytest
 
 from minipaged.lab.answer import AnswerError
+from minipaged.lab.grader import keeper as keepers
 from minipaged.lab.grader import sandbox
-from minipaged.lab.grader.remote import Broken, Keeper
+from minipaged.lab.grader.keeper import Keeper
+from minipaged.lab.grader.remote import Broken
 from minipaged.lab.limits import TimeUp
 from minipaged.lab.plain import Odd
 
@@ -83,6 +85,30 @@ def test_changed_arguments_are_told_or_handed_back(keeper):
         assert row == [0, 0], "the caller's own list stays as it is"
 
 
+def test_more_cells_join_the_answer_and_a_fresh_process_has_none_of_it(keeper):
+    with start(keeper) as answer:
+        answer.load({}, [("<cell answer 2>", "def double(x):\n    return 2 * x", False)])
+        assert answer.missing(["Pool", "double"]) == []
+        with answer.fresh() as other:
+            assert other.missing(["Pool", "double"]) == ["Pool", "double"]
+        assert answer.call("double", None, (4,), {}).value == 8
+
+
+@linux
+@pytest.mark.full
+def test_an_answer_that_may_start_processes_is_held_by_the_memory_they_use():
+    source = """
+import subprocess
+def grow():
+    subprocess.run(["/usr/bin/perl", "-e", "$x = 'x' x 3e9; sleep 60"])
+"""
+    if not os.path.exists("/usr/bin/perl"):
+        pytest.skip("perl, which grows quickly, is not here")
+    with Keeper(needs=("g++",)) as keeper, start(keeper, source) as answer:
+        with pytest.raises(Broken, match="too much memory"):
+            answer.call("grow", None, (), {})
+
+
 def test_a_call_that_does_not_end_is_ended_and_so_is_a_process_that_ends_itself(keeper):
     with start(keeper) as answer:
         answer.call_seconds = 0.3
@@ -148,11 +174,40 @@ def attempt(what):
 
 
 @linux
+def test_an_installed_minipaged_is_hidden_under_each_of_its_names(tmp_path, monkeypatch):
+    """As pip installs it, among other packages; the folder of packages is reached through a link as well."""
+    real, alias = tmp_path / "real", tmp_path / "alias"
+    for name in ("minipaged", "other"):
+        (real / name).mkdir(parents=True)
+        (real / name / "__init__.py").write_text("found = 7\n", encoding="utf-8")
+    alias.symlink_to(real)
+    tmp_path.chmod(0o755)
+    paths = dict.fromkeys(("purelib", "platlib"), str(alias))
+    monkeypatch.setattr(keepers.sysconfig, "get_paths", lambda: paths)
+    source = """
+def found(name):
+    return __import__(name).found
+def read(path):
+    return open(path).read()
+"""
+    for namespaces in (True, False):
+        with Keeper(namespaces=namespaces) as keeper, start(keeper, source) as answer:
+            if "small root" not in answer.layers:  # other users may not pass pytest's folders
+                assert "landlock" in answer.layers or not namespaces
+            else:
+                assert answer.call("found", None, ("other",), {}).value == 7
+            for function, argument in (("found", "minipaged"), ("read", f"{alias}/minipaged/__init__.py"),
+                                       ("read", f"{real}/minipaged/__init__.py")):
+                with pytest.raises(AnswerError):
+                    answer.call(function, None, (argument,), {})
+
+
+@linux
 def test_no_process_outlives_its_answer_nor_a_grader_that_is_killed(tmp_path):
     """Background processes are started by an answer that may start some; then the grader is killed with -9."""
     program = f"""
 import os, sys, time
-from minipaged.lab.grader.remote import Keeper
+from minipaged.lab.grader.keeper import Keeper
 keeper = Keeper(needs=("g++",))
 answer = keeper.answer(60)
 answer.load({{}}, [("<cell answer 1>", {_SLEEPERS!r}, False)])

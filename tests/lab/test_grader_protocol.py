@@ -30,7 +30,8 @@ class Whole(int):
     __hash__ = int.__hash__
 
 
-@pytest.mark.parametrize("value", [Whole(3), {1, 2}, object(), range(3), 1j, type("f", (float,), {})(2.0)], ids=repr)
+@pytest.mark.parametrize("value", [Whole(3), {1, 2}, object(), range(3), 1j, type("f", (float,), {})(2.0)],
+                         ids=protocol.type_name)
 def test_what_is_not_plain_crosses_as_the_name_of_its_type(value):
     found = protocol.decode(protocol.encode([value], names_for_odd=True), Odd)
     assert found == [Odd(protocol.type_name(value))]

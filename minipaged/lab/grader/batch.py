@@ -25,7 +25,7 @@ from pathlib import Path
 from minipaged.lab import exercises as registry
 from minipaged.lab.exercise import Exercise
 from minipaged.lab.grader.judging import Verdict, judge
-from minipaged.lab.grader.remote import Keeper
+from minipaged.lab.grader.keeper import Keeper
 from minipaged.lab.grader.submission import Submission, read, submissions
 
 VERSION = 1

@@ -20,7 +20,8 @@ from minipaged.lab.answer import AnswerError
 from minipaged.lab.diagnose import diagnose
 from minipaged.lab.exercise import Exercise
 from minipaged.lab.grader import sandbox
-from minipaged.lab.grader.remote import Broken, Keeper, RemoteAnswer
+from minipaged.lab.grader.keeper import Keeper
+from minipaged.lab.grader.remote import Broken, RemoteAnswer
 from minipaged.lab.judge import words
 from minipaged.lab.limits import TimeUp
 from minipaged.lab.search import Failure
@@ -28,7 +29,7 @@ from minipaged.lab.trace import HANGS, RAISES, Outcome, Step
 
 CASES = 40            # from the secret seed, beside the examples
 PATIENCE = 3          # times the seconds that an exercise allows for a case: a busy machine is nobody's fault
-BUDGET = 20.0         # seconds for all cases of an exercise, by the clock and of computing
+BUDGET = 20.0         # seconds for all cases of an exercise and of computing, beside the patience for one
 DIAGNOSIS_SECONDS = 3.0
 MAX_CALLS = 14        # that a learner's page shows
 MAX_PRINTED = 2_000   # characters of them, too
@@ -68,7 +69,7 @@ def judge(exercise: Exercise, cells: Sequence[str] | None, shared: Sequence[str]
     if cells is None:
         return verdict
     try:
-        with keeper.answer(BUDGET) as answer:
+        with keeper.answer(_budget(exercise)) as answer:
             verdict.isolation = sandbox.summary(answer.layers)
             _judge_answer(exercise, answer, cells, shared, key, verdict)
         verdict.printed = _printable(answer.printed[:MAX_PRINTED])
@@ -81,7 +82,7 @@ def judge(exercise: Exercise, cells: Sequence[str] | None, shared: Sequence[str]
 
 def _judge_answer(exercise: Exercise, answer: RemoteAnswer, cells: Sequence[str], shared: Sequence[str], key: bytes,
                   verdict: Verdict) -> None:
-    answer.deadline = time.monotonic() + BUDGET
+    answer.deadline = time.monotonic() + _budget(exercise)
     answer.call_seconds = PATIENCE * max(exercise.seconds, 1.0)
     texts = [*((f"<cell shared {number}>", text, False) for number, text in enumerate(shared, 1)),
              *((f"<cell answer {number}>", text, False) for number, text in enumerate(cells, 1))]
@@ -101,6 +102,10 @@ def _judge_answer(exercise: Exercise, answer: RemoteAnswer, cells: Sequence[str]
             _explain(exercise, answer, Failure(copy.deepcopy(case), expected, trace.steps, None, ""), verdict)
             return
     verdict.status, verdict.points, verdict.message = "right", verdict.max_points, "Right in every case."
+
+
+def _budget(exercise: Exercise) -> float:
+    return BUDGET + PATIENCE * exercise.seconds
 
 
 def cases(exercise: Exercise, key: bytes) -> list[tuple[dict, list[Step]]]:

@@ -106,19 +106,19 @@ _DENIED = {
                "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "bpf": 321, "perf_event_open": 298,
                "userfaultfd": 323, "io_uring_setup": 425, "io_uring_enter": 426, "keyctl": 250, "add_key": 248,
                "request_key": 249, "name_to_handle_at": 303, "open_by_handle_at": 304, "rt_sigqueueinfo": 129,
-               "rt_tgsigqueueinfo": 297, "tkill": 200, "personality": 135, "mq_open": 240, "shmget": 29,
+               "rt_tgsigqueueinfo": 297, "tkill": 200, "mq_open": 240, "shmget": 29,
                "semget": 64, "msgget": 68, "fanotify_init": 300, "setsid": 112},
     "aarch64": {"socket": 198, "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272,
                 "pidfd_open": 434, "pidfd_getfd": 438, "pidfd_send_signal": 424, "unshare": 97, "setns": 268,
                 "mount": 40, "umount2": 39, "pivot_root": 41, "chroot": 51, "bpf": 280, "perf_event_open": 241,
                 "userfaultfd": 282, "io_uring_setup": 425, "io_uring_enter": 426, "keyctl": 219, "add_key": 217,
                 "request_key": 218, "name_to_handle_at": 264, "open_by_handle_at": 265, "rt_sigqueueinfo": 138,
-                "rt_tgsigqueueinfo": 240, "tkill": 130, "personality": 92, "mq_open": 180, "shmget": 194,
+                "rt_tgsigqueueinfo": 240, "tkill": 130, "mq_open": 180, "shmget": 194,
                 "semget": 190, "msgget": 186, "fanotify_init": 262, "setsid": 157},
 }
 _KILL = {"x86_64": (62, 234), "aarch64": (129, 131)}  # kill, tgkill: at this process only
 _CLONE = {"x86_64": 56, "aarch64": 220}               # threads only
-_START = {"x86_64": (57, 58, 59, 322), "aarch64": (221, 281)}  # fork, vfork, execve, execveat
+_START = {"x86_64": (57, 58, 59, 322, 135), "aarch64": (221, 281, 92)}  # fork, vfork, execve, execveat, personality
 # modes, owners, times and attributes of files: Landlock leaves them to the user's rights
 _MODES = {"x86_64": (90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280, 452),
           "aarch64": (5, 6, 7, 14, 15, 16, 52, 53, 54, 55, 88, 452)}

@@ -334,10 +334,11 @@ print(f"{'tokens for heads':<22} shape {tuple(mixed_up.shape)}, right is {tuple(
 # %% [markdown]
 # ## Exercises
 #
-# The first finds the slot, the second computes attention through a table. Wrong answers get a counterexample.
+# Share heads, read through a table, place a chunk, fold a softmax. A wrong answer gets a counterexample, as small as one
+# can be found.
 
 # %%
-exercise_links("blocks.slot", "04_paged_attention")
+exercise_links("04_paged_attention")
 
 # %% [markdown]
 # ## Explore

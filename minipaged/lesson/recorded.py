@@ -1,7 +1,7 @@
 """Results that were recorded on one machine, for readers whose machine cannot make them (chapters 11 to 13).
 
     registers = recorded("12_triton", "registers", compile_it)       runs it here too, where it can
-    changed = recorded("11_engine", "bfloat16")                      only recorded: it depends on the processor
+    changed = recorded("11_engine", "bfloat16", try_it, again=False)  only recorded: it depends on the processor
 
 The output says when and where the result was recorded. Where `measure` runs, its result is compared with the
 recorded one and a difference is said, so the output is the same on every machine that agrees. To record anew:
@@ -26,27 +26,28 @@ FOLDER = Path(__file__).parent / "recorded_results"
 SOFTWARE = ("torch", "triton", "transformers")
 
 
-def recorded(chapter: str, name: str, measure: Callable[[], object] | None = None) -> object:
+def recorded(chapter: str, name: str, measure: Callable[[], object], *, again: bool = True) -> object:
     """The result of `measure()`, or the recorded one where it raises KernelUnavailable or an import is missing.
 
     `measure` returns plain data (numbers, texts, lists, dictionaries with text keys); the result is as JSON gives
-    it back. Says when and where the record was made. Errors: KeyError for a result that nobody recorded.
+    it back. Says when and where the record was made. `again=False`: what depends on the processor or takes long
+    runs only to be recorded. Errors: KeyError for a result that nobody recorded.
     """
-    record = _read(chapter).get(name)
+    record, recording = _read(chapter).get(name), bool(os.environ.get("MINIPAGED_RECORD"))
     here = None
-    if measure is not None:
+    if again or recording:
         try:
             here = json.loads(json.dumps(measure()))
         except (KernelUnavailable, ModuleNotFoundError) as missing:
             if record is None:
-                raise KeyError(f"{name!r} of {chapter} was not recorded; it can't be measured here: {missing}") from None
-    if here is not None and os.environ.get("MINIPAGED_RECORD"):
+                raise KeyError(f"{name!r} of {chapter} was not recorded; it can't run here: {missing}") from None
+    if here is not None and recording:
         record = {"date": datetime.date.today().isoformat(), "machine": machine(), "value": here}
         _write(chapter, {**_read(chapter), name: record})
     if record is None:
         raise KeyError(f"{name!r} of {chapter} was not recorded; MINIPAGED_RECORD=1 records it")
     said = f"Recorded on {record['date']}: {record['machine']}."
-    if measure is not None:
+    if again:
         said += " Run again here where that is installed; a difference would stand below."
     if here is not None and here != record["value"]:
         said += "".join(f"\n{what} {json.dumps(value)[:400]}" for what, value in
@@ -83,4 +84,5 @@ def _read(chapter: str) -> dict[str, dict]:
 
 def _write(chapter: str, records: dict[str, dict]) -> None:
     text = json.dumps(records, indent=1, ensure_ascii=False, sort_keys=True)
+    FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"{chapter}.json").write_text(text + "\n", encoding="utf-8")

@@ -42,18 +42,19 @@ def test_a_difference_is_said_and_what_was_measured_here_counts(folder, capsys):
 
 
 def test_what_is_only_recorded_says_nothing_of_running_again(folder, capsys):
-    assert recorded("99_test", "pair") == [1, 2]
+    assert recorded("99_test", "pair", lambda: [7], again=False) == [1, 2]
     assert capsys.readouterr().out == "Recorded on 2026-11-30: a box with no GPU.\n"
 
 
 def test_nothing_is_invented(folder):
-    for measure in (None, unavailable, lambda: [1]):
+    for measure, again in ((unavailable, True), (lambda: [1], True), (lambda: [1], False)):
         with pytest.raises(KeyError, match="was not recorded"):
-            recorded("99_test", "other", measure)
+            recorded("99_test", "other", measure, again=again)
 
 
 def test_recording_writes_what_is_read_again(folder, monkeypatch, capsys):
     monkeypatch.setenv("MINIPAGED_RECORD", "1")
     assert recorded("99_test", "other", lambda: {"a": (1,)}) == {"a": [1]}
     monkeypatch.delenv("MINIPAGED_RECORD")
-    assert recorded("99_test", "other") == {"a": [1]} and recorded("99_test", "pair") == [1, 2]
+    assert recorded("99_test", "other", unavailable) == {"a": [1]}
+    assert recorded("99_test", "pair", unavailable) == [1, 2]

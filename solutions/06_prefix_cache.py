@@ -25,7 +25,7 @@ def block_key(parent_key, tokens):
 # - `cache` maps a key to a list of entries `(block, before, tokens)`: the physical block, the physical block before it in its
 #   text (`None` for a first block), and the tokens that it holds.
 # - Return the list of physical blocks that the prompt can use, from its start without a gap. At least one token must be left
-#   to compute. One pass is enough: a prompt of 6,000 blocks is among the tests.
+#   to compute. One pass is enough: a prompt of 4,000 blocks is among the tests.
 #
 # **Example.** Block size 4. P0 and P1 hold `1 2 3 4` and `5 6 7 8`, P2 holds `4 3 2 1`. The prompt `1 2 3 4 5 6 7 8 9` can use
 # `[0, 1]`. The prompt `1 2 3 4 5 6 7 8` can use only `[0]`: one token of P1 would have to be computed. The prompt

@@ -1,4 +1,4 @@
-"""Lab of chapter 08: who is served next."""
+"""Lab of chapter 08: who is served next, for how long, and who can be served at all."""
 from __future__ import annotations
 
 import random
@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from minipaged.core import ContinuousBatchingScheduler, EventLog, KVCacheManager, Request, SamplingParams
 from minipaged.lab.answer import change
 from minipaged.lab.exercise import Exercise, Misconception
+from minipaged.lab.exercises._scheduling_admission import ADMISSION_EXERCISE
+from minipaged.lab.exercises._scheduling_turns import TURNS_EXERCISE
 from minipaged.lab.swaps import use
 from minipaged.lab.trace import Trace
 
@@ -76,44 +78,44 @@ def _wrong(name: str, message: str, *pairs: str) -> Misconception:
     return Misconception(name, message, change(SHORTEST, *pairs))
 
 
-EXERCISES = (
-    Exercise(
-        id="scheduling.shortest-first",
-        title="Short prompts first",
-        chapter="08_scheduling",
-        minutes=12,
-        level="medium",
-        goal="Write the rule that says who gets the next seat, and see what it does to waiting times.",
-        interface=("pick_next(waiting)",),
-        hints=("Two requests wait, one with 9 tokens to compute and one with 2. How long does each wait if the long "
-               "one goes first, and if the short one does?",
-               "Go through the rows and keep the one with the fewest tokens that are not computed yet; only a smaller "
-               "number replaces it, so that of equals the earliest stays.",
-               'min(waiting, key=lambda row: (row["num_tokens"] - row["num_computed_tokens"], row["arrival"])) is the '
-               'row; give its "request_id".'),
-        rule="The request with the fewest tokens left to compute comes first; of equals, the one that arrived "
-             "first.",
-        examples=({"rows": [], "prompts": [9, 2, 5], "seats": 1, "num_blocks": 6, "max_tokens": [1, 3, 2]},
-                  {"rows": [[6, 5], [3, 0]], "prompts": [4, 4], "seats": 1, "num_blocks": 6, "max_tokens": [1, 1]}),
-        case=_case,
-        drive=_drive,
-        reference=lambda: SimpleNamespace(pick_next=_pick_next),
-        misconceptions=(
-            Misconception("first-come", "you serve in the order of arrival; a long prompt makes all others wait.",
-                          'def pick_next(waiting):\n    return waiting[0]["request_id"]\n'),
-            _wrong("longest", "you take the longest first.", "if left <", "if left >"),
-            _wrong("newest-of-equals", "of two with the same length the later one overtakes; the earlier one should "
-                   "stay first.", "if left <", "if left <="),
-            Misconception("row", "you give the whole row; the engine wants the request's id.",
-                          'def pick_next(waiting):\n    return min(waiting, key=lambda row: row["num_tokens"])\n'),
-            Misconception("index", "you give the place in the list; the engine wants the request's id.",
-                          "def pick_next(waiting):\n    lengths = [row['num_tokens'] for row in waiting]\n"
-                          "    return lengths.index(min(lengths))\n"),
-            Misconception("alphabet", "you go by the names of the requests, which say nothing of their work.",
-                          "def pick_next(waiting):\n    return max(row['request_id'] for row in waiting)\n"),
-            Misconception("shortest-answer", "you compare the longest possible answers; what is known is the prompt.",
-                          "def pick_next(waiting):\n    return min(waiting, key=lambda row: row['max_num_tokens'] - "
-                          "row['num_tokens'])['request_id']\n"),
-        ),
+SHORTEST_EXERCISE = Exercise(
+    id="scheduling.shortest-first",
+    title="Short prompts first",
+    chapter="08_scheduling",
+    minutes=12,
+    level="medium",
+    goal="Write the rule that says who gets the next seat, and see what it does to waiting times.",
+    interface=("pick_next(waiting)",),
+    hints=("Two requests wait, one with 9 tokens to compute and one with 2. How long does each wait if the long "
+           "one goes first, and if the short one does?",
+           "Go through the rows and keep the one with the fewest tokens that are not computed yet; only a smaller "
+           "number replaces it, so that of equals the earliest stays.",
+           'min(waiting, key=lambda row: (row["num_tokens"] - row["num_computed_tokens"], row["arrival"])) is the '
+           'row; give its "request_id".'),
+    rule="The request with the fewest tokens left to compute comes first; of equals, the one that arrived "
+         "first.",
+    examples=({"rows": [], "prompts": [9, 2, 5], "seats": 1, "num_blocks": 6, "max_tokens": [1, 3, 2]},
+              {"rows": [[6, 5], [3, 0]], "prompts": [4, 4], "seats": 1, "num_blocks": 6, "max_tokens": [1, 1]}),
+    case=_case,
+    drive=_drive,
+    reference=lambda: SimpleNamespace(pick_next=_pick_next),
+    misconceptions=(
+        Misconception("first-come", "you serve in the order of arrival; a long prompt makes all others wait.",
+                      'def pick_next(waiting):\n    return waiting[0]["request_id"]\n'),
+        _wrong("longest", "you take the longest first.", "if left <", "if left >"),
+        _wrong("newest-of-equals", "of two with the same length the later one overtakes; the earlier one should "
+               "stay first.", "if left <", "if left <="),
+        Misconception("row", "you give the whole row; the engine wants the request's id.",
+                      'def pick_next(waiting):\n    return min(waiting, key=lambda row: row["num_tokens"])\n'),
+        Misconception("index", "you give the place in the list; the engine wants the request's id.",
+                      "def pick_next(waiting):\n    lengths = [row['num_tokens'] for row in waiting]\n"
+                      "    return lengths.index(min(lengths))\n"),
+        Misconception("alphabet", "you go by the names of the requests, which say nothing of their work.",
+                      "def pick_next(waiting):\n    return max(row['request_id'] for row in waiting)\n"),
+        Misconception("shortest-answer", "you compare the longest possible answers; what is known is the prompt.",
+                      "def pick_next(waiting):\n    return min(waiting, key=lambda row: row['max_num_tokens'] - "
+                      "row['num_tokens'])['request_id']\n"),
     ),
 )
+
+EXERCISES = (SHORTEST_EXERCISE, TURNS_EXERCISE, ADMISSION_EXERCISE)

@@ -323,7 +323,7 @@ print("free:", pool.free_count)
 # %% [markdown]
 # ## Exercises
 #
-# Write the pool yourself and let it serve the engine. Then find a token.
+# Write the pool yourself and let it serve the engine. Find a token, and let a table grow.
 
 # %%
 exercise_links("03_blocks")

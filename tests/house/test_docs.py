@@ -1,0 +1,39 @@
+"""docs/ and the READMEs: links lead somewhere; commands, exercises and museum pieces that are named exist."""
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from minipaged import cli, museum
+from minipaged.lab import exercises
+
+TOPICS = {exercise.id.split(".")[0] for exercise in exercises.all()}
+
+
+def pages(root) -> list:
+    return sorted([*(root / "docs").glob("*.md"), root / "README.md", root / "CONTRIBUTING.md",
+                   *(root / "minipaged").rglob("README.md"), root / "kernels" / "README.md",
+                   root / "notebooks" / "AUTHORS.md", root / "exercises" / "README.md"])
+
+
+def test_links_lead_to_files(root):
+    lost = [f"{page.relative_to(root)}: {target}" for page in pages(root)
+            for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+            if not re.match(r"[a-z]+:", target) and not (page.parent / target).exists()]
+    assert lost == []
+
+
+def test_commands_exist(root):
+    command = re.compile(r"(?:`|^ *|bin/)minipaged ([a-z]+)\b(?! a )", re.MULTILINE)
+    named = {(page.name, name) for page in pages(root) for name in command.findall(page.read_text(encoding="utf-8"))}
+    assert {name for _, name in named} <= set(cli.COMMANDS), named
+
+
+@pytest.mark.parametrize("name", ["teaching.md", "coverage.md"])
+def test_exercises_and_museum_pieces_exist(root, name):
+    text = (root / "docs" / name).read_text(encoding="utf-8")
+    ids = {one for one in re.findall(r"`([a-z]+\.[a-z]+(?:-[a-z]+)*)`", text) if one.split(".")[0] in TOPICS}
+    assert ids <= {exercise.id for exercise in exercises.all()}
+    told = set(re.findall(r"museum `([a-z0-9-]+)`", text)) | set(re.findall(r'museum\.exhibit\("([a-z0-9-]+)"', text))
+    assert told <= set(museum.names())

@@ -65,7 +65,7 @@ print("request 2 wrote 99 and reads", slots[slot("2", 10)])
 # ## Count the holders
 #
 # To see the danger we need one number for each block: how many tables hold it. That is its **reference count**
-# (引用计数). You met it in chapter 03, where it was always 0 or 1. With it the rule is short:
+# (引用计数). You met it in chapter 03, where a block was free or had one holder. With it the rule is short:
 #
 # > **Before you write into a block with more than one holder, copy it, and write into the copy.**
 #

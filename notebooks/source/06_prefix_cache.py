@@ -160,9 +160,10 @@ for name, tokens in asked.items():
           f"free queue {engine.kv.allocator.free_blocks()}")
 
 # %% [markdown]
-# "A again" found all of its tokens but one, though A was long gone. Its blocks were free *and* known. B needed more
-# blocks than were unused. Only then the oldest known ones lost their text. That is **eviction** (驱逐), and it happens
-# when a block is handed out, not when it is freed. And A, a third time, still found its first block.
+# Each number in "evicted" is a block that lost its text. "A again" found all of its tokens but one, though A was long
+# gone. Its blocks were free *and* known. B needed more blocks than were unused. Only then the oldest known ones lost
+# their text. That is **eviction** (驱逐), and it happens when a block is handed out, not when it is freed. And A, a
+# third time, still found its first block.
 #
 # Here is the queue as a picture. Dotted blocks can still be found. Follow P0, the start of A's text: it stands behind
 # P2, its end. So the end is evicted first. That is what "tail first" in chapter 03 was good for: others are most likely
@@ -313,8 +314,8 @@ reveal("cache-birthday", (number + 1) / 1e6, "{:.3f} million")
 
 # %% [markdown]
 # It is the birthday surprise: you don't look for one person's birthday, any two will do. The number of tries is about
-# the *root* of the number of keys. Now the victim asks `theirs`, and you ask `mine`. In this museum piece the cache
-# trusts the key:
+# the *square root* of the number of keys. Now the victim asks `theirs`, and you ask `mine`. In this museum piece the
+# cache trusts the key:
 
 # %%
 from minipaged import museum
@@ -334,7 +335,8 @@ with piece.switched_on():
 print("cache that checks tokens:", found_by_me(), "tokens")
 
 # %% [markdown]
-# The first one answers you from somebody else's text. vLLM had this door open for a while
+# The first one answers you from somebody else's text. Turn it around, and it is worse: ask `mine` first, and the victim
+# is answered from *your* text. vLLM had this door open for a while
 # ([CVE-2025-25183](https://github.com/vllm-project/vllm/issues/12621): it used Python's `hash`). There are two locks: a
 # strong hash, and a look at the tokens. The engine has both. So even a bad hash can only make it slow, never wrong:
 

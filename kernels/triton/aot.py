@@ -1,19 +1,23 @@
 """Compile every Triton kernel to a cubin with no GPU, and read what the compiler used. Chapter 12.
 
-``python -m minipaged.kernels.triton.aot [--few] sm_80 sm_90`` prints one JSON line a kernel: registers, stack (spills),
-shared memory, tensor-core instructions, asynchronous copies. It needs a process of its own: Triton compiles
-or interprets, for the whole process (see runtime.py).
+``python -m minipaged.kernels.triton.aot [--few | --only=NAME] sm_80 sm_90`` prints one JSON line a kernel: registers,
+stack (spills), shared memory, tensor-core instructions, asynchronous copies. It needs a process of its own: Triton
+compiles or interprets, for the whole process (see runtime.py); `report` starts one.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from ..checks import KernelUnavailable
 
 POINTERS_32 = {"block_tables", "context_lens", "seq_lens", "query_start_loc"}
 POINTERS_64 = {"slot_mapping", "sources", "targets"}
@@ -120,13 +124,31 @@ def _resources(cubin: bytes) -> dict[str, int]:
     return {"registers": int(found[1]), "stack": int(found[2])}
 
 
+def report(names: tuple[str, ...], archs: tuple[str, ...] = ARCHS) -> list[dict[str, Any]]:
+    """Compile these cases in a process of its own, whatever mode this one is in. Names as `cases` has them.
+
+    Raises :class:`KernelUnavailable` without Triton, RuntimeError with the end of what the compiler said.
+    """
+    if importlib.util.find_spec("triton") is None:
+        raise KernelUnavailable("compiling needs Triton, which is not installed: pip install 'triton>=3.7,<3.10'")
+    environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    command = [sys.executable, "-m", __spec__.name, *(f"--only={name}" for name in names), *archs]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        raise RuntimeError(f"Triton did not compile the kernels: {done.stderr.strip()[-500:]}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 FEW = ("bf16 D128 G4", "fp16 D64 G1", "fp32 D64 G4", "combine", "reshape_and_cache", "copy_blocks")
 
 
 def main(arguments: list[str]) -> int:
     few = "--few" in arguments  # a short run: one shape of each kind
-    for arch in [a for a in arguments if a != "--few"] or ARCHS:
+    only = [one.removeprefix("--only=") for one in arguments if one.startswith("--only=")]
+    for arch in [a for a in arguments if not a.startswith("--")] or ARCHS:
         for case in cases():
+            if only and case[0] not in only:
+                continue
             if few and not any(name in case[0] for name in FEW):
                 continue
             print(json.dumps(compile_case(*case, arch)), flush=True)

@@ -48,7 +48,7 @@ def recorded(chapter: str, name: str, measure: Callable[[], object], *, again: b
         raise KeyError(f"{name!r} of {chapter} was not recorded; MINIPAGED_RECORD=1 records it")
     said = f"Recorded on {record['date']}: {record['machine']}."
     if again:
-        said += " Run again here where that is installed; a difference would stand below."
+        said += " Run again here, where it can run."
     if here is not None and here != record["value"]:
         said += "".join(f"\n{what} {json.dumps(value)[:400]}" for what, value in
                         (("Here it is different:", here), ("Recorded was:        ", record["value"])))

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import inspect
 import textwrap
 from collections.abc import Callable
@@ -17,8 +18,9 @@ from minipaged.lesson.present import present
 MOST_LINES = 40
 
 
-def source(*things: Callable | property, lines: tuple[int, int] | None = None, docstring: bool = False) -> None:
-    """Show the source of functions, methods, properties or classes of minipaged, one after the other.
+def source(*things: Callable | property | str, lines: tuple[int, int] | None = None, docstring: bool = False) -> None:
+    """Show the source of functions, methods, properties or classes of minipaged, one after the other. A text names a
+    file of the package and maybe a function in it.
 
     `lines`: first and last line to show, counted from 1 in what would be shown. `docstring`: keep docstrings.
     Errors: ValueError for more than 40 lines, which nobody reads in a chapter, and for lines that are not there.
@@ -34,15 +36,36 @@ def source(*things: Callable | property, lines: tuple[int, int] | None = None, d
     if len(text.splitlines()) > MOST_LINES:
         raise ValueError(f"{len(text.splitlines())} lines are too many for a chapter; show {MOST_LINES} or fewer with "
                          "lines=(first, last)")
-    names = ", ".join(thing.__qualname__ for thing in things)
-    text = f"# {_file_of(things[0])}: {names}\n{text}"
-    present(text, f"```python\n{text}\n```")
+    if isinstance(things[0], str):
+        title, language = things[0], "python" if ".py" in things[0] else "cpp"
+    else:
+        title, language = f"{_file_of(things[0])}: {', '.join(thing.__qualname__ for thing in things)}", "python"
+    text = f"{'#' if language == 'python' else '//'} {title}\n{text}"
+    present(text, f"```{language}\n{text}\n```")
 
 
-def source_of(thing: Callable, docstring: bool = False) -> str:
-    """The source of one function, method or class, moved to the left edge."""
+def source_of(thing: Callable | str, docstring: bool = False) -> str:
+    """The source of one function, method, class or named file, moved to the left edge."""
+    if isinstance(thing, str):
+        text = _in_file(thing)
+        return text if docstring or ".py" not in thing else _without_docstrings(text)
     text = textwrap.dedent(inspect.getsource(inspect.unwrap(thing))).rstrip()
     return text if docstring else _without_docstrings(text)
+
+
+def _in_file(name: str) -> str:
+    """A whole file of the package, or "FILE: function" of it with its decorators. Nothing is imported from it."""
+    file, _, function = name.partition(": ")
+    top, _, rest = file.partition("/")
+    package = "minipaged.kernels" if top == "kernels" else top
+    text = (Path(importlib.util.find_spec(package).origin).parent / rest).read_text(encoding="utf-8").rstrip()
+    if not function:
+        return text
+    found = [node for node in ast.walk(ast.parse(text)) if getattr(node, "name", None) == function]
+    if not found:
+        raise ValueError(f"{file} has no function {function!r}")
+    first = min([found[0].lineno, *(one.lineno for one in found[0].decorator_list)])
+    return textwrap.dedent("\n".join(text.splitlines()[first - 1:found[0].end_lineno]))
 
 
 def _without_docstrings(text: str) -> str:

@@ -139,3 +139,13 @@ def test_grade_tells_plain_from_hard():
             "comprehensive administrative documentation regarding architectural responsibilities.")
     assert prose.grade(plain) < 3 and prose.grade(hard) > 18
     assert prose.grade("# Title\n\n| a | b |\n\n`code only`") == 0
+
+
+def test_source_of_a_file_is_read_and_not_imported(capsys):
+    source("kernels/triton/decode.py: combine_kernel", lines=(1, 2))
+    said = capsys.readouterr().out
+    assert said.startswith("# kernels/triton/decode.py: combine_kernel\n@triton.jit\ndef combine_kernel(")
+    source("kernels/cuda/v0_source.cu", lines=(1, 2))
+    assert capsys.readouterr().out.startswith("// kernels/cuda/v0_source.cu\n// Step 0: the source text's kernel")
+    with pytest.raises(ValueError, match="has no function 'nobody'"):
+        source("kernels/triton/decode.py: nobody")

@@ -27,7 +27,7 @@ def unavailable():
 def test_the_output_says_when_and_where_and_is_the_same_on_every_machine_that_agrees(folder, capsys, measure):
     assert recorded("99_test", "pair", measure) == [1, 2]
     said = capsys.readouterr().out
-    assert said.startswith("Recorded on 2026-11-30: a box with no GPU. Run again here") and said.count("\n") == 1
+    assert said.startswith("Recorded on 2026-11-30: a box with no GPU. Run again here, where") and said.count("\n") == 1
 
 
 def test_a_missing_package_is_no_error(folder):

@@ -66,8 +66,8 @@ def _show(form: str, pieces: int, terms: int) -> Shown:
     largest = float(np.abs(whole - cut).max())
     way = f"in {pieces} pieces" if pieces > 1 else "in one piece"
     sentence = (f"{form} keeps {FORMATS[form] + 1} bits of a number. Added up {way}, "
-                f"{other_scores / whole.size:.0%} of {whole.size:,} scores come out with other bits than in one piece, by "
-                f"{largest:.2g} at most. For {other_words} of {QUESTIONS} questions another word is then the largest.")
+                f"{other_scores / whole.size:.0%} of {whole.size:,} scores come out with other bits than in one piece, "
+                f"by {largest:.2g} at most. For {other_words} of {QUESTIONS} questions another word is then largest.")
     return Shown(_draw(other_scores, other_words, form, pieces), sentence,
                  {"other_scores": other_scores, "scores": int(whole.size), "other_words": other_words,
                   "questions": QUESTIONS, "largest": largest})

@@ -119,6 +119,10 @@ class Meta(type):
 class E(Exception, metaclass=Meta):
     def __str__(self): os._exit(0)
     __repr__ = __str__""")),
+    "long exception": Attack("an exception whose class has a name of ten million letters", _does(
+        "raise type('E' * 10**7, (Exception,), {})('x')")),
+    "unwritable exception": Attack("an exception whose text no terminal and no UTF-8 can hold", _does(
+        "raise ValueError('\\ud800 \\x9b2J')")),
     "stop iteration": Attack("an exception that loops and drives take for their own end", _does(
         "raise StopIteration(0)")),
     "generator exit": Attack("an exception that is no Exception", _does("raise GeneratorExit")),
@@ -165,6 +169,8 @@ class E(Exception, metaclass=Meta):
     "print flood": Attack("prints without end", _does("while True: print('x' * 1000)")),
     "stderr flood": Attack("fills the pipe of errors with no line end", _does(
         "while True: os.write(2, b'x' * 65536)")),
+    "files without a name": Attack("memory in files that no limit of a process counts", _does("return 0", before=(
+        "try: os.memfd_create('x'); os.write(1, b'SECRET READ')\nexcept OSError: pass")), "processes"),
     "open files": Attack("opens files until none is left", _does(
         "kept = []", "while True: kept.append(os.open(os.devnull, os.O_RDONLY))")),
     # ---- values that cost the grader more than the answer
@@ -174,6 +180,8 @@ class E(Exception, metaclass=Meta):
     "deep list": Attack("a list nested too deep for any reader", _does(
         "value = []", "for _ in range(10**5): value = [value]", "return value")),
     "list in itself": Attack("a list that holds itself", _does("value = []", "value.append(value)", "return value")),
+    "colliding dicts": Attack("fifty dicts whose keys are slow to tell apart", _returns(
+        "[{(n, 0): 0 for n in range(4000)} for _ in range(12)]")),
     "colliding keys": Attack("a dict whose keys all have one hash", _returns(
         "{n * (2**61 - 1): 0 for n in range(4000)}")),
     "surrogates": Attack("a text that no UTF-8 can hold", _returns("'\\ud800' * 10")),
@@ -206,6 +214,18 @@ class E(Exception, metaclass=Meta):
     "reads the pipe": Attack("takes the requests before the server does", _does(
         "def read():", "    for number in pipes():", "        while True: os.read(number, 10**6)",
         "threading.Thread(target=read, daemon=True).start()", before=_PIPES)),
+    "forged load": Attack("a reply to the loading of its cells that is no list of problems", _does(before=(
+        _SERVER + "one, number, protocol = server()\n"
+        "one.write(protocol.frame(protocol.encode((number, 'value', 7))))\ntime.sleep(2)"))),
+    "forged problems": Attack("problems of cells that are none, and more than anybody reads", _does(before=(
+        _SERVER + "one, number, protocol = server()\n"
+        "problems = [[['x'], 'y', 1, ['label']], [[[]], 'y', 1, 'z'], 3] + [[['x' * 200], 'y' * 300, 1, 'z']] * 9000\n"
+        "one.write(protocol.frame(protocol.encode((number, 'value', problems))))\ntime.sleep(2)"))),
+    "odd handles": Attack("a server of its own that answers every request with its own name", _does(before=_SERVER + """
+one, number, protocol = server()
+while True:
+    one.write(protocol.frame(protocol.encode((number, 'value', [object], [], []), names_for_odd=True)))
+    number, *rest = protocol.decode(protocol.read_frame(one.read))""")),
     "answers later": Attack("a thread that goes on answering after the call", _does(
         "one, number, protocol = server()", "def later():", "    for ahead in range(10**4):",
         "        one.write(protocol.frame(protocol.encode((number + ahead, 'value', 7, [], []))))",

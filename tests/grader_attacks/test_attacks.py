@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from minipaged.lab.grader import batch, sandbox
+from minipaged.lab.grader.folders import class_key
 
 from .attacks import ATTACKS
 from .classroom import ALLOCATOR, RIGHT, SLOT, hand_in, notebook
@@ -71,7 +72,7 @@ def running() -> list[str]:
 def grade(folder: Path, results: Path) -> dict[str, dict]:
     results.mkdir(exist_ok=True)
     (results / "class.key").write_text(KEY, encoding="utf-8")
-    rows = batch.grade_class(folder, results, labs=["03_blocks"], key=batch.class_key(results / "class.key"))
+    rows = batch.grade_class(folder, results, labs=["03_blocks"], key=class_key(results / "class.key"))
     return {row["learner"]: {one["exercise"]: one for one in row["verdicts"]} for row in rows}
 
 
@@ -95,13 +96,15 @@ def test_attack(name, tmp_path, root, canary, port):
     assert verdict["points"] == 0, attack.why
     assert "SECRET READ" not in verdict["printed"], attack.why
     assert len(verdict["printed"]) <= 2000 and len(verdict["message"]) < 3000
+    assert sum(path.stat().st_size for path in results.rglob("*") if path.is_file()) < 200_000
+    assert verdict["status"] != "incomplete", "the grader itself did not fail"
     assert found["attacker"][ALLOCATOR]["points"] == 1, "the other exercise of the same notebook"
     assert [found["honest"][exercise]["points"] for exercise in RIGHT] == [1, 1], "the next submission"
     assert running() == []
     assert threading.active_count() <= threads
     after = sorted(path for path in tmp_path.rglob("*") if not path.is_relative_to(results))
     assert after == [path for path in before if not path.is_relative_to(results)]
-    assert not list(results.glob("work*")) and not list(Path(tempfile.gettempdir()).glob("minipaged-canary*"))
+    assert not list(results.glob(".minipaged-*")) and not list(Path(tempfile.gettempdir()).glob("minipaged-canary*"))
     assert "<script" not in "".join(path.read_text(encoding="utf-8") for path in (results / "pages").iterdir())
 
 

@@ -86,7 +86,7 @@ def test_the_gradescope_autograder_runs_in_a_plain_folder_without_network(tmp_pa
         found = json.loads((folder / "results" / "results.json").read_text(encoding="utf-8"))
         assert found["score"] == row["score"], (number, done.stderr)
         assert [test["score"] for test in found["tests"]] == [one["points"] for one in row["verdicts"]]
-    assert not (folder / "work").exists()
+    assert not list(folder.glob(".minipaged-*"))
 
 
 def test_gradescope_gets_a_result_whatever_is_uploaded(tmp_path):

@@ -10,11 +10,8 @@ import hashlib
 import hmac
 import json
 import os
-import re
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -24,35 +21,13 @@ from pathlib import Path
 
 from minipaged.lab import exercises as registry
 from minipaged.lab.exercise import Exercise
+from minipaged.lab.grader.folders import WORK, as_json, check_places, only_grader, slug, sweep, write_atomically
 from minipaged.lab.grader.judging import Verdict, judge
 from minipaged.lab.grader.keeper import Keeper
 from minipaged.lab.grader.submission import Submission, read, submissions
 
 VERSION = 1
-KEY_FILE = "class.key"
 _keepers: dict[tuple, Keeper] = {}
-
-
-def class_key(path: Path) -> bytes:
-    """The key of a class; a new one is made where there is none. Errors: ValueError for a short one."""
-    try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-            file.write(os.urandom(32).hex() + "\n")
-    except FileExistsError:
-        pass  # the class has one
-    key = path.read_bytes().strip()
-    if len(key) < 16:
-        raise ValueError(f"{path} is no class key: it has {len(key)} bytes, at least 16 are needed; remove it to get a "
-                         "new one (and other secret cases)")
-    return key
-
-
-def check_places(folder: Path, results: Path) -> None:
-    """Errors: ValueError for no folder of submissions, or results that would become one of them."""
-    if not folder.is_dir():
-        raise ValueError(f"{folder} is no folder; name the one that holds a folder or a notebook for each learner")
-    if results.resolve().is_relative_to(folder.resolve()):
-        raise ValueError(f"{results} lies inside {folder}, where the submissions are; name another folder with -o")
 
 
 def labs_of(found: Sequence[Submission]) -> list[str]:
@@ -76,20 +51,32 @@ def fingerprint(submission: Submission, exercises: Sequence[Exercise], key: byte
     digest = hmac.new(key, f"{VERSION} {submission.digest}".encode(), hashlib.sha256)
     for exercise in exercises:
         digest.update(exercise.id.encode())
-        digest.update(Path(sys.modules[exercise.case.__module__].__file__).read_bytes())
+        for module in dict.fromkeys(part.__module__ for part in (exercise.case, exercise.drive, exercise.reference)):
+            digest.update(Path(sys.modules[module].__file__).read_bytes())
     return digest.hexdigest()
 
 
 def grade_class(folder: Path, results: Path, *, labs: Sequence[str] = (), key: bytes, jobs: int = 1,
                 backend: str | None = None, again: bool = False,
                 progress: Callable[[int, int], None] | None = None) -> list[dict]:
-    """Grade every submission in `folder` and return a row for each, in order. Ctrl-C keeps what is done."""
+    """Grade every submission in `folder` and return a row for each, in order. Ctrl-C keeps what is done.
+
+    Errors: ValueError for a class without notebooks, folders in each other, or a second grader in `results`.
+    """
+    check_places(folder, results)
+    results.mkdir(parents=True, exist_ok=True)
+    with only_grader(results):
+        return _grade_class(folder, results, labs, key, jobs, backend, again, progress)
+
+
+def _grade_class(folder: Path, results: Path, labs: Sequence[str], key: bytes, jobs: int, backend: str | None,
+                 again: bool, progress: Callable[[int, int], None] | None) -> list[dict]:
     from minipaged.lab.grader.results import write_all
 
     exercises, found = _read_class(folder, labs)
-    journal, work = results / "submissions", results / "work"
+    journal, work = results / "submissions", results / WORK
     journal.mkdir(parents=True, exist_ok=True)
-    _sweep(results)
+    sweep(results)
     work.mkdir()
     rows, tasks = {}, []
     for submission in found:
@@ -109,7 +96,7 @@ def grade_class(folder: Path, results: Path, *, labs: Sequence[str] = (), key: b
                 progress(done, len(rows))
     finally:
         close_keepers()
-        _sweep(results)
+        sweep(results)
         write_all(results, list(rows.values()), exercises)
     return list(rows.values())
 
@@ -119,13 +106,6 @@ def task(submission: Submission, exercises: Sequence[Exercise], key: bytes, hidd
     return {**asdict(submission), "fingerprint": fingerprint(submission, exercises, key), "key": key.hex(),
             "work": str(work.resolve()), "hidden": [str(path.resolve()) for path in hidden],
             "exercises": [one.id for one in exercises], "grader": os.getpid()}
-
-
-def _sweep(results: Path) -> None:
-    """Remove what a grader that was killed has left in its own folder."""
-    shutil.rmtree(results / "work", ignore_errors=True)
-    for torn in results.rglob("*.tmp"):
-        torn.unlink(missing_ok=True)
 
 
 def _read_class(folder: Path, labs: Sequence[str]) -> tuple[tuple[Exercise, ...], list[Submission]]:
@@ -167,14 +147,16 @@ def grade_one(task: dict) -> dict:
     verdicts = []
     for exercise in exercises:
         notes = [text for name, text in task["notes"] if name == exercise.id]
-        try:
-            keeper = _keeper(needs, tuple(map(Path, task["hidden"])), Path(task["work"]))
-            verdict = judge(exercise, task["cells"].get(exercise.id), task["shared"], notes, bytes.fromhex(task["key"]),
-                            keeper)
-        except Exception as error:  # a fault of ours must not cost the class its grades
-            close_keepers()
-            verdict = Verdict(exercise.id, "incomplete", notes=notes, message="The grader itself failed here: "
-                              f"{type(error).__name__}: {error}. Please tell your teacher.")
+        for _ in range(2):  # once more with a new keeper: the system may have ended the old one
+            try:
+                keeper = _keeper(needs, tuple(map(Path, task["hidden"])), Path(task["work"]))
+                verdict = judge(exercise, task["cells"].get(exercise.id), task["shared"], notes,
+                                bytes.fromhex(task["key"]), keeper)
+                break
+            except Exception as error:  # a fault of ours must not cost the class its grades
+                close_keepers()
+                verdict = Verdict(exercise.id, "incomplete", notes=notes, message="The grader itself failed here: "
+                                  f"{type(error).__name__}: {str(error)[:300]}. Please tell your teacher.")
         verdicts.append(verdict)
     return _row(task["learner"], task["fingerprint"], task["notes"], verdicts)
 
@@ -209,7 +191,8 @@ def incomplete(submission: Submission, exercises: Sequence[Exercise]) -> dict:
 def _kept(path: Path, mark: str) -> dict | None:
     try:
         row = json.loads(path.read_text(encoding="utf-8"))
-        return row if row["fingerprint"] == mark else None
+        judged = all(one["status"] != "incomplete" for one in row["verdicts"])
+        return row if row["fingerprint"] == mark and judged else None
     except (OSError, ValueError, KeyError, TypeError):
         return None  # not there, or not ours
 
@@ -225,22 +208,3 @@ def _keeper(needs: tuple[str, ...], hidden: tuple[Path, ...], work: Path) -> Kee
 def close_keepers() -> None:
     while _keepers:
         _keepers.popitem()[1].close()
-
-
-def slug(learner: str) -> str:
-    """A file name for any learner's name: readable where it can be, and never the same for two."""
-    readable = re.sub(r"[^A-Za-z0-9_-]+", "_", learner)[:40].strip("_") or "learner"
-    return f"{readable}-{hashlib.sha256(learner.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """The old contents or the new ones, never half of them."""
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    with open(handle, "w", encoding="utf-8", newline="\n", errors="backslashreplace") as file:
-        file.write(text)
-    os.chmod(name, 0o644)
-    os.replace(name, path)
-
-
-def as_json(data: object) -> str:
-    return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n"

@@ -7,7 +7,8 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-from minipaged.lab.grader.batch import KEY_FILE, check_places, class_key, exercises_of, grade_class
+from minipaged.lab.grader.batch import exercises_of, grade_class
+from minipaged.lab.grader.folders import KEY_FILE, check_places, class_key
 from minipaged.lab.grader.results import as_table
 
 
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         from minipaged.lab import exercises
 
-        print(json.dumps(as_table(rows, [exercises.find(name) for name in labs]), ensure_ascii=False))
+        print(json.dumps(as_table(rows, [exercises.find(name) for name in labs])))  # ASCII: texts are anybody's
         return 0
     for row in rows:
         wrong = "; ".join(map(_shown, row["notes"])) or ", ".join(

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from minipaged.lab.grader import batch
+from minipaged.lab.grader.folders import WORK, as_json, write_atomically
 from minipaged.lab.grader.results import as_gradescope, tidy
 from minipaged.lab.grader.submission import read
 
@@ -24,10 +25,10 @@ def main(root: Path) -> None:
     exercises = batch.exercises_of(json.loads((source / "labs.json").read_text(encoding="utf-8")))
     submission = read("submission", root / "submission", exercises)
     row = batch.incomplete(submission, exercises)
-    batch.write_atomically(results / "results.json", batch.as_json(as_gradescope(tidy(row), exercises)))
+    write_atomically(results / "results.json", as_json(as_gradescope(tidy(row), exercises)))
     key = (source / "class.key").read_bytes().strip()
     try:
-        row = batch.grade_one(batch.task(submission, exercises, key, hidden=[root], work=root / "work"))
+        row = batch.grade_one(batch.task(submission, exercises, key, hidden=[root], work=root / WORK))
     finally:
         batch.close_keepers()
-    batch.write_atomically(results / "results.json", batch.as_json(as_gradescope(tidy(row), exercises)))
+    write_atomically(results / "results.json", as_json(as_gradescope(tidy(row), exercises)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import hmac
+import json
 import random
 import time
 from collections.abc import Sequence
@@ -33,6 +34,8 @@ BUDGET = 20.0         # seconds for all cases of an exercise and of computing, b
 DIAGNOSIS_SECONDS = 3.0
 MAX_CALLS = 14        # that a learner's page shows
 MAX_PRINTED = 2_000   # characters of them, too
+MAX_TEXT, MAX_NOTES = 2_500, 20  # characters of each text of a verdict, and its notes
+MAX_EVENT = 2_000     # characters of an event of the film
 #: what an answer may import from this package; the reference is not among it
 MODULES = {
     "minipaged": "",
@@ -77,7 +80,18 @@ def judge(exercise: Exercise, cells: Sequence[str] | None, shared: Sequence[str]
         verdict.status, verdict.message = "hangs", "Its cells did not come to an end in time; is there an endless loop?"
     except Broken as error:
         verdict.status, verdict.message = "stopped", f"{str(error)[:1].upper()}{str(error)[1:]}."
+    _shorten(verdict)
     return verdict
+
+
+def _shorten(verdict: Verdict) -> None:
+    """Whatever a learner's process sent: a result that can be written, of a size that can be read."""
+    def short(text: str) -> str:
+        return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT * 2 // 3]} ... {text[-MAX_TEXT // 4:]}"
+
+    verdict.message = short(verdict.message)
+    verdict.calls = list(map(short, verdict.calls))
+    verdict.notes = list(map(short, verdict.notes[:MAX_NOTES]))
 
 
 def _judge_answer(exercise: Exercise, answer: RemoteAnswer, cells: Sequence[str], shared: Sequence[str], key: bytes,
@@ -130,7 +144,7 @@ def _explain(exercise: Exercise, answer: RemoteAnswer, failure: Failure, verdict
     got = failure.steps[-1].outcome if failure.steps else Outcome("returns")
     verdict.status = "hangs" if got.kind == HANGS else "wrong"
     verdict.calls = [_call_text(step) for step in failure.steps[-MAX_CALLS:]]
-    verdict.film = [[kind, data] for step in failure.steps for kind, data in step.events]
+    verdict.film = _film(failure.steps)
     if got.kind == RAISES and got.value[0] == "NotImplementedError":
         verdict.status, verdict.message = "unfinished", "It still raises NotImplementedError: it is not written yet."
         return
@@ -148,6 +162,20 @@ def _explain(exercise: Exercise, answer: RemoteAnswer, failure: Failure, verdict
         verdict.message += f" Likely: {found.message}"
 
 
+def _film(steps: Sequence[Step]) -> list:
+    """[kind, data] of the events, up to the first that is no small piece of JSON, such as NaN for a block."""
+    found: list = []
+    for kind, data in (event for step in steps for event in step.events):
+        try:
+            text = json.dumps(data, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            return found
+        if len(text) > MAX_EVENT:
+            return found
+        found.append([kind, json.loads(text)])
+    return found
+
+
 def _call_text(step: Step) -> str:
     silent = step.outcome.kind == "returns" and step.outcome.value is None
     return step.call if silent else f"{step.call}  {words(step.outcome)}"
@@ -155,15 +183,15 @@ def _call_text(step: Step) -> str:
 
 def _note(problem: object) -> str:
     """A sentence for a cell that raised while it was loaded; nothing for the imports that only notebooks need."""
-    if not (isinstance(problem, (list, tuple)) and len(problem) == 4 and isinstance(problem[0], list) and problem[0]):
+    if not isinstance(problem, (list, tuple)) or [type(part) for part in problem] != [list, str, int, str]:
         return ""
-    names, text, line, label = (str(part)[:300] if not isinstance(part, list) else part for part in problem)
-    if label.startswith("<cell shared"):
+    names, text, line, label = problem
+    if label.startswith("<cell shared") or not names or type(names[0]) is not str:
         return ""
     hint = ""
     if "minipaged." in text and names[0] == "ModuleNotFoundError":
         hint = "; an answer stands alone, without the course's own engine"
-    return f"the cell raised {names[0]} in line {line}: {text}{hint}"
+    return f"the cell raised {names[0][:300]} in line {line}: {text[:300]}{hint}"
 
 
 def _printable(text: str) -> str:

@@ -107,14 +107,16 @@ _DENIED = {
                "userfaultfd": 323, "io_uring_setup": 425, "io_uring_enter": 426, "keyctl": 250, "add_key": 248,
                "request_key": 249, "name_to_handle_at": 303, "open_by_handle_at": 304, "rt_sigqueueinfo": 129,
                "rt_tgsigqueueinfo": 297, "tkill": 200, "mq_open": 240, "shmget": 29,
-               "semget": 64, "msgget": 68, "fanotify_init": 300, "setsid": 112},
+               "semget": 64, "msgget": 68, "fanotify_init": 300, "setsid": 112, "memfd_create": 319,
+               "memfd_secret": 447},
     "aarch64": {"socket": 198, "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272,
                 "pidfd_open": 434, "pidfd_getfd": 438, "pidfd_send_signal": 424, "unshare": 97, "setns": 268,
                 "mount": 40, "umount2": 39, "pivot_root": 41, "chroot": 51, "bpf": 280, "perf_event_open": 241,
                 "userfaultfd": 282, "io_uring_setup": 425, "io_uring_enter": 426, "keyctl": 219, "add_key": 217,
                 "request_key": 218, "name_to_handle_at": 264, "open_by_handle_at": 265, "rt_sigqueueinfo": 138,
                 "rt_tgsigqueueinfo": 240, "tkill": 130, "mq_open": 180, "shmget": 194,
-                "semget": 190, "msgget": 186, "fanotify_init": 262, "setsid": 157},
+                "semget": 190, "msgget": 186, "fanotify_init": 262, "setsid": 157, "memfd_create": 279,
+                "memfd_secret": 447},
 }
 _KILL = {"x86_64": (62, 234), "aarch64": (129, 131)}  # kill, tgkill: at this process only
 _CLONE = {"x86_64": 56, "aarch64": 220}               # threads only

@@ -13,7 +13,8 @@ import sys
 MAX_FRAME = 32 * 1024 * 1024  # bytes
 MAX_DEPTH = 40
 MAX_NODES = 200_000
-MAX_DICT = 4096               # entries of one dict: bounds what colliding keys can cost
+MAX_DICT = 4096               # entries of one dict; MAX_COST bounds what colliding keys can cost in all dicts together
+MAX_COST = MAX_DICT ** 2
 MAX_INT = 256                 # bytes
 MAX_NAME = 200                # characters of a type's name
 NUMPY_DTYPES = frozenset("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split())
@@ -27,7 +28,7 @@ class ProtocolError(ValueError):
 def encode(value: object, names_for_odd: bool = False) -> bytes:
     """`value` as bytes. What is not plain crosses as its type's name, or raises. Errors: ProtocolError."""
     parts: list[bytes] = []
-    _encode(value, parts, names_for_odd, 0, [0])
+    _encode(value, parts, names_for_odd, 0, [0, 0])
     data = b"".join(parts)
     if len(data) > MAX_FRAME:
         raise ProtocolError(f"the value takes {len(data):,} bytes; at most {MAX_FRAME:,} cross")
@@ -63,6 +64,9 @@ def _encode(value: object, parts: list[bytes], names_for_odd: bool, depth: int, 
     elif kind is dict:
         if len(value) > MAX_DICT:
             raise ProtocolError(f"the dict has {len(value):,} entries; at most {MAX_DICT:,} cross")
+        nodes[1] += len(value) ** 2
+        if nodes[1] > MAX_COST:
+            raise ProtocolError(f"the value has several dicts with thousands of entries; one of {MAX_DICT:,} may cross")
         parts.append(b"d" + struct.pack("<I", len(value)))
         for key, item in value.items():
             _encode(key, parts, False, depth + 1, nodes)
@@ -113,7 +117,7 @@ def _array_parts(value: object) -> tuple[bytes, str, tuple[int, ...], bytes] | N
 
 class _Reader:
     def __init__(self, data: bytes, odd) -> None:
-        self.data, self.at, self.nodes, self.odd = data, 0, 0, odd
+        self.data, self.at, self.nodes, self.cost, self.odd = data, 0, 0, 0, odd
 
     def take(self, count: int) -> bytes:
         piece = self.data[self.at:self.at + count]
@@ -177,7 +181,8 @@ def _text(raw: bytes) -> str:
 
 def _decode_dict(reader: _Reader, depth: int) -> dict:
     count = reader.number("I")
-    if count > MAX_DICT:
+    reader.cost += count ** 2
+    if count > MAX_DICT or reader.cost > MAX_COST:
         raise ProtocolError("a frame with a dict too large to cross")
     found = {}
     for _ in range(count):

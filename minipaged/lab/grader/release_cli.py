@@ -5,7 +5,8 @@ import argparse
 from pathlib import Path
 
 from minipaged.lab.grader import release
-from minipaged.lab.grader.batch import KEY_FILE, class_key, exercises_of
+from minipaged.lab.grader.batch import exercises_of
+from minipaged.lab.grader.folders import KEY_FILE, class_key
 
 DEFAULTS = {"zip": "handout.zip", "nbgrader": "course", "gradescope": "autograder.zip"}
 

@@ -57,7 +57,10 @@ class RemoteAnswer:
 
         Errors: AnswerError for a cell that must run and does not.
         """
-        return self._ask("load", dict(modules), [list(cell) for cell in cells])[0]
+        problems = self._ask("load", dict(modules), [list(cell) for cell in cells])[0]
+        if type(problems) is not list:
+            raise Broken("the answer's process sent something that is no reply")
+        return problems
 
     def fresh(self) -> RemoteAnswer:
         """Another process without the learner's cells, under the same time limits: where a text that the answer gave is

@@ -14,15 +14,16 @@ from xml.etree import ElementTree
 
 from minipaged.lab.exercise import Exercise
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = tuple("=+-@\t\r＝＋－＠")  # some spreadsheets take the wide ones too
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_OUR_NAME = re.compile("-[0-9a-f]{16}$")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 
 
 def write_all(folder: Path, rows: Sequence[dict], exercises: Sequence[Exercise]) -> None:
     """Everything but the journal."""
     from minipaged.lab.grader import pages
-    from minipaged.lab.grader.batch import as_json, slug, write_atomically
+    from minipaged.lab.grader.folders import as_json, slug, write_atomically
 
     rows = [tidy(row) for row in rows]
     files = {"grades.csv": as_csv(rows, exercises), "grades.json": as_json(as_table(rows, exercises)),
@@ -33,8 +34,11 @@ def write_all(folder: Path, rows: Sequence[dict], exercises: Sequence[Exercise])
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() or path.read_bytes() != text.encode("utf-8", "backslashreplace"):
+        if not path.is_file() or path.read_bytes() != text.encode("utf-8", "backslashreplace"):
             write_atomically(path, text)
+    for path in [*folder.glob("pages/*.html"), *folder.glob("gradescope/*.json")]:
+        if path.relative_to(folder).as_posix() not in files and _OUR_NAME.search(path.stem):
+            path.unlink()  # of somebody whose submission is no longer there, or has another name
 
 
 def tidy(row: dict) -> dict:
@@ -52,7 +56,7 @@ def tidy(row: dict) -> dict:
 def as_csv(rows: Sequence[dict], exercises: Sequence[Exercise]) -> str:
     """A row a learner: name, points, one column an exercise with its points, notes, isolation."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)  # else "a;=1" is two cells where ; parts
     writer.writerow(["learner", "score", "max_score", *(exercise.id for exercise in exercises), "notes", "isolation"])
     for row in rows:
         notes = [*row["notes"], *(f"{one['exercise']}: {one['status']}" for one in row["verdicts"]

@@ -6,7 +6,6 @@ metadata block or an edited notebook costs nothing. A cell that was copied or sp
 """
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import os
@@ -17,14 +16,16 @@ from pathlib import Path
 
 from minipaged.lab.cells import check_id, code_cells, grade_id, source_of
 from minipaged.lab.exercise import Exercise
+from minipaged.lab.grader.statements import defined, shared_part, without_magics
 
 MAX_BYTES = 16 * 1024 * 1024  # of one notebook
 MAX_CELLS = 2_000
 MAX_SOURCE = 100_000          # characters of one cell
-MAX_CODE = 500_000            # of all code cells of a notebook
+MAX_CODE = 500_000            # of all code cells of a submission
+MAX_PARTS = 1_000_000         # lists and dicts in the JSON of all notebooks of a submission: each costs time to read
 MAX_NOTEBOOKS = 40
-MAX_SHARED = 500             # statements of a notebook that answers may build on
-_KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+MAX_SHARED = 500             # statements of a submission that answers may build on
+MAX_SHARED_TEXT = 200_000    # their characters
 
 
 @dataclass
@@ -50,7 +51,7 @@ def submissions(folder: Path) -> list[tuple[str, Path]]:
         if path.name.startswith("."):
             continue
         name = os.fsencode(path.name).decode("utf-8", "backslashreplace")
-        name = name.removesuffix(".ipynb") if not path.is_dir() else name
+        name = name.removesuffix(".ipynb") if not os.path.isdir(path) else name  # Path.is_dir raises for odd links
         while name in found:  # alice/ beside alice.ipynb
             name += " (2)"
         found[name] = path
@@ -71,11 +72,17 @@ def read(learner: str, path: Path, exercises: Sequence[Exercise]) -> Submission:
         notebooks, found.notes = [], [("", f"the folder can't be read: {error.strerror}")]
     if not notebooks and not found.notes:
         found.notes.append(("", "there is no notebook (.ipynb) in this submission"))
+    parts, code = MAX_PARTS, MAX_CODE  # that are left for the rest of the notebooks
     for name, file in notebooks:
         try:
             raw = _bytes(file)
             digest.update(raw)
-            sources = _code_cells(raw)
+            if (count := raw.count(b"[") + raw.count(b"{")) > parts:
+                raise Unreadable(f"the notebooks up to here have more than {MAX_PARTS:,} parts. Clear the outputs of "
+                                 "your notebook and hand it in again")
+            parts -= count
+            sources = _code_cells(raw, code)
+            code -= sum(len(source) for _, source, _ in sources)
         except Unreadable as error:
             found.notes.append(("", f"{name}: {error}"))
             continue
@@ -96,7 +103,7 @@ def _notebooks(path: Path) -> Iterator[tuple[str, Path]]:
     """(shown name, file) in order; links and hidden folders are not entered."""
     if path.is_symlink():
         raise Unreadable("it is a link; hand in the notebook itself")
-    if not path.is_dir():
+    if not os.path.isdir(path):
         if path.suffix != ".ipynb":
             raise Unreadable("it is no notebook: the file's name does not end in .ipynb")
         yield path.name, path
@@ -129,8 +136,9 @@ def _bytes(path: Path) -> bytes:
         return file.read(MAX_BYTES)
 
 
-def _code_cells(raw: bytes) -> list[tuple[str, str, bool]]:
-    """(id, source, has it the tag setup) of the code cells; the id is the grade_id, else the cell's own, else ""."""
+def _code_cells(raw: bytes, most: int) -> list[tuple[str, str, bool]]:
+    """(id, source, has it the tag setup) of the code cells; the id is the grade_id, else the cell's own, else "".
+    `most`: characters that they may have together."""
     try:
         notebook = json.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -145,8 +153,8 @@ def _code_cells(raw: bytes) -> list[tuple[str, str, bool]]:
     if len(cells) > MAX_CELLS:
         raise Unreadable(f"it has {len(cells):,} cells; at most {MAX_CELLS:,} are read")
     found = [(_cell_id(cell), source_of(cell)[:MAX_SOURCE], _is_setup(cell)) for cell in code_cells(notebook)]
-    if (size := sum(len(source) for _, source, _ in found)) > MAX_CODE:
-        raise Unreadable(f"its code has {size:,} characters; at most {MAX_CODE:,} are read")
+    if (size := sum(len(source) for _, source, _ in found)) > most:
+        raise Unreadable(f"its code has {size:,} characters; at most {MAX_CODE:,} are read, of all notebooks together")
     return [cell for cell in found if cell[1].strip()]
 
 
@@ -174,10 +182,10 @@ def _sort_cells(found: Submission, name: str, sources: list[tuple[str, str, bool
     others: list[tuple[str, bool, list[str]]] = []  # source, is it a setup cell, what it defines
     for cell_id, source, is_setup in sources:
         if cell_id in ids:
-            cells.setdefault(ids[cell_id], []).append(_without_magics(source))
+            cells.setdefault(ids[cell_id], []).append(without_magics(source))
         elif cell_id not in checks:
-            source = _without_magics(source)
-            others.append((source, is_setup, _defined(source)))
+            source = without_magics(source)
+            others.append((source, is_setup, defined(source)))
     for exercise in exercises:
         if exercise.id in cells:
             if len(cells[exercise.id]) > 1:
@@ -195,48 +203,9 @@ def _sort_cells(found: Submission, name: str, sources: list[tuple[str, str, bool
             found.notes.append((exercise_id, f"{name} answers it again; the first notebook counts"))
         else:
             found.cells[exercise_id] = answer
+    left = MAX_SHARED_TEXT - sum(map(len, found.shared))
     for source, is_setup, _ in others:
-        found.shared += _shared_part(source, is_setup)[:MAX_SHARED - len(found.shared)]
-
-
-def _without_magics(source: str) -> str:
-    """Python only: lines for IPython are left empty, so that line numbers stay."""
-    if _parse(source) is not None:
-        return source
-    lines = source.splitlines()
-    return "\n".join("" if line.lstrip().startswith(("%", "!")) or line.rstrip().endswith("?") else line
-                     for line in lines)
-
-
-def _parse(source: str) -> ast.Module | None:
-    try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _defined(source: str) -> list[str]:
-    tree = _parse(source)
-    return [] if tree is None else [node.name for node in tree.body if isinstance(node, (
-        ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
-
-
-def _shared_part(source: str, everything: bool) -> list[str]:
-    """The statements of a cell that an answer may build on, each on its own: imports, helpers and constants."""
-    tree = _parse(source)
-    kept = [] if tree is None else [node for node in tree.body if everything or isinstance(node, _KEPT)
-                                    or _is_constant(node)][:MAX_SHARED]
-    try:
-        return [ast.unparse(node) for node in kept]
-    except RecursionError:
-        return []
-
-
-def _is_constant(node: ast.stmt) -> bool:
-    if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
-        return False
-    try:
-        ast.literal_eval(node.value)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return False
-    return True
+        for text in shared_part(source, is_setup):
+            left -= len(text)
+            if left >= 0 and len(found.shared) < MAX_SHARED:
+                found.shared.append(text)

@@ -468,11 +468,10 @@ except RequestError as error:
 # %% [markdown]
 # ## Exercises
 #
-# Write a rule of your own, let the engine run it, and see who pays. If you have not yet written the loop around it,
-# the second one is for you.
+# Write a rule of your own, let the engine run it, and see who pays. Then deal out turns, and stand at the door.
 
 # %%
-exercise_links("08_scheduling", "batching.loop")
+exercise_links("08_scheduling")
 
 # %% [markdown]
 # ## Explore

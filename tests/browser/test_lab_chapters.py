@@ -19,8 +19,8 @@ def test_a_chapter_runs_in_jupyterlab(path, open_notebook, axe, shots):
     for cell in nbformat.read(path, as_version=4).cells:
         for output in cell.get("outputs", []):
             data = output.get("data", {})
-            film, figure = (data.get(f"application/vnd.minipaged.{kind}+json") for kind in ("film", "figure"))
-            films += film is not None
+            figure = data.get("application/vnd.minipaged.figure+json")
+            films += any(f"application/vnd.minipaged.{kind}+json" in data for kind in ("film", "film-digest"))
             explorers += figure is not None and figure.startswith('{"settings":')
             figures += figure is not None and not figure.startswith('{"settings":')
 

@@ -75,6 +75,11 @@ COMMANDS = {
         "the way through the labs: next, check, hint, progress, reset, solution",
         "minipaged learn next",
     ),
+    "leaderboard": Command(
+        "minipaged.lab.leaderboard_cli",
+        "the contest of chapter 14: run a policy, keep the entries that can be replayed",
+        "minipaged leaderboard run my_policy.py",
+    ),
     "gallery": Command(
         "minipaged.viz.gallery",
         "every figure of the chapters on one page",

@@ -46,7 +46,7 @@ def _drive(trace: Trace, case: dict) -> None:
             length = request["num_prompt"] + len(output)
             rows.append({"name": "ABC"[index], "seed": request["seed"], "output": list(output), "step": step,
                          "num_tokens": length, "num_computed_tokens": 0 if index == preempted else length - 1,
-                         "weights": [(7 * request["seed"] + 3 * length + 5 * token * token) % 4 + (token == 2)
+                         "weights": [(7 * request["seed"] + 3 * length + 2 * token + token // 2) % 4 + (token == 2)
                                      for token in range(VOCABULARY)]})
         shown = ", ".join(f"{row['name']}: seed {row['seed']}, output {row['output']}, weights {row['weights']}"
                           for row in rows)

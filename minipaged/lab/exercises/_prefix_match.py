@@ -97,11 +97,17 @@ MATCH_EXERCISE = Exercise(
                "evicted": None},
               {"block_size": 4, "known": [[1, 2, 3, 4, 5, 6, 7, 8], [4, 3, 2, 1]],
                "prompt": [4, 3, 2, 1, 5, 6, 7, 8, 9], "evicted": None},
+              {"block_size": 4, "known": [[1, 2, 3, 4, 5, 6, 7, 8]],
+               "prompt": [1, 2, 3, 4, 22, 22, 22, 22, 5, 6, 7, 8, 9], "evicted": None},
               {"long": True}),
     case=_case,
     drive=_drive,
     reference=lambda: from_source(MATCH),
     misconceptions=(
+        _wrong("square", "for each block you compute the chain from the start again: 6,000 blocks take 18 million "
+               "steps. Keep the last key, and each step needs just one more.", "key = block_key(key, part)",
+               "key = 0\n        for at in range(0, start + block_size, block_size):\n"
+               "            key = block_key(key, tokens[at:at + block_size])"),
         _wrong("trusts-the-key", "you take the first block with the right key. Keys can be equal by chance, or because "
                "somebody chose the tokens so: then you serve another prompt's memory. Compare the tokens.",
                "known == part and before == parent", "True"),
@@ -120,10 +126,9 @@ MATCH_EXERCISE = Exercise(
                "max(0, len(tokens) - block_size) // block_size * block_size"),
         _wrong("unchained", "you make each key from the block's own tokens. The key before it goes in as well: that is "
                "what ties a block to its text.", "key = block_key(key, part)", "key = block_key(0, part)"),
-        _wrong("square", "for each block you compute the chain from the start again: 6,000 blocks take 18 million "
-               "steps. Keep the last key, and each step needs just one more.", "key = block_key(key, part)",
-               "key = 0\n        for at in range(0, start + block_size, block_size):\n"
-               "            key = block_key(key, tokens[at:at + block_size])"),
+        _wrong("jumps-the-gap", "you go on behind a block that is missing. What comes later was computed after another "
+               "text; that its key fits is chance.", "        else:\n            return blocks",
+               "        else:\n            continue"),
         _wrong("counts-tokens", "you return the number of tokens; asked is the list of blocks, which the request will "
                "hold.",
                "        else:\n            return blocks", "        else:\n            return len(blocks) * block_size",

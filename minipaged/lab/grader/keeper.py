@@ -32,18 +32,27 @@ def configuration(needs: Sequence[str], hidden: Sequence[Path] = ()) -> dict:
     """What a keeper is told: files that may be read, files in them that may not, what to load beforehand."""
     paths = sysconfig.get_paths()
     packages = sorted({paths["purelib"], paths["platlib"]})
-    ours = [Path(minipaged.__file__).resolve().parent, *hidden]
+    package = Path(minipaged.__file__).resolve().parent
+    ours = [package, *hidden, *([package.parent] if (package.parent / "solutions").is_dir() else [])]
     ours += [path for folder in packages for path in Path(folder).glob("*minipaged*")]
     roots = [sys.base_prefix, *packages, "/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache"]
     roots = [path for path in dict.fromkeys(roots) if os.path.exists(path)]
-    real = {str(path.resolve()) for path in ours}
-    inside = [(root, os.path.realpath(root), path) for root in roots for path in real]
-    return {"roots": roots,  # a root may be a link, or lie behind one: what is hidden has a name there as well
-            "hidden": sorted(real | {root + path[len(target):] for root, target, path in inside
-                                     if path.startswith(target + "/")}),
+    real = {root: Path(root).resolve() for root in roots}
+    found = {(root, path) for one in map(Path.resolve, ours) for root, target in real.items()
+             if one.is_relative_to(target) for path in _around(one, set(real.values()))}
+    # a root may be a link, or lie behind one: what is hidden has a name there as well
+    return {"roots": roots, "hidden": sorted({name for root, path in found for name in (
+                str(path), os.path.join(root, path.relative_to(real[root])).rstrip("/."))}),
             "packages": packages,
             "preload": ["numpy", "torch"] if "torch" in needs else [],
             "environment": ENVIRONMENT}
+
+
+def _around(path: Path, roots: set[Path]) -> list[Path]:
+    """A path that shall be hidden, or all in it but the roots that lie there, as packages do inside of a course."""
+    if not any(path in root.parents for root in roots):
+        return [path]
+    return [found for entry in sorted(path.iterdir()) if entry not in roots for found in _around(entry, roots)]
 
 
 class Keeper:

@@ -254,10 +254,10 @@ for budget, one in hour.items():
 #
 # ### A constant batch, again
 #
-# The text of chapter 09 wants the same number of requests in each step. Now you can say what it is after: steps of the
-# same *length*. Among these runs, the longest step of the last one took {{longest_step[None]:.0f}} ms, and with a
-# budget of 512 it took {{longest_step[512]:.0f}} ms, with {{most_running}} requests in it or with three. It is tokens
-# that should be bounded, not heads.
+# A text that you met in chapter 09 wants the same number of requests in each step. Now you can say what it is after:
+# steps of the same *length*. With whole prompts the longest step took {{longest_step[None]:.0f}} ms. With a budget of
+# 512 none took more than {{longest_step[512]:.0f}} ms, whether three requests were in it or {{most_running}}. It is
+# tokens that should be bounded, not heads.
 
 # %% tags=["hidden"]
 longest_step = {budget: 1e3 * max(one.steps.seconds) for budget, one in hour.items()}

@@ -25,7 +25,8 @@ def diagnose(exercise: Exercise, answer: Answer, failure: Failure) -> Misconcept
         return None
     rows = [] if failure.hangs else [_Row(case, expected := exercise.expected(case),
                                           _mistake(exercise, answer, case, expected))
-                                     for case in [*exercise.examples, *seeded_cases(exercise, MORE_CASES)]]
+                                     for case in [*exercise.examples,
+                                                  *seeded_cases(exercise, min(MORE_CASES, exercise.trials))]]
     scores = [(_likeness(exercise, wrong, rows), one) for one, wrong in alike]
     return max((item for item in scores if item[0] >= ENOUGH), key=lambda item: item[0], default=(0.0, None))[1]
 
@@ -53,7 +54,8 @@ def _answer(exercise: Exercise, misconception: Misconception) -> Answer:
 
 
 def _mistake(exercise: Exercise, answer: Answer, case: dict, expected: list[Step]) -> list[Step] | None:
-    failure = attempt(exercise, answer, case, SECONDS, expected)
+    slow = {"g++", "triton"} & set(exercise.needs)  # a compiler has to run first
+    failure = attempt(exercise, answer, case, exercise.seconds if slow else SECONDS, expected)
     return None if failure is None else failure.steps
 
 

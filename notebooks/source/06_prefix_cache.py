@@ -386,8 +386,8 @@ print("a salt for each user: ", steal(victim_is_writing(salt="alice"), salt="mal
 # time. With full blocks you must guess a whole block at once. That is harder, and not safe: attacks of this kind work
 # on real services ([Leaking Secrets from Prefix Caches](https://arxiv.org/abs/2411.18191), CVE-2025-46570).
 #
-# The last line is the lock. A **salt** is a word that goes into the root of the chain. Who has another salt has other
-# keys from the first block on. In a company all may share one salt; two customers must not. And the *server* has to
+# The last line is the lock. A **salt** (盐值) is a word that goes into the root of the chain. Who has another salt
+# has other keys from the first block on. In a company all may share one salt; two customers must not. And the *server* has to
 # choose it. If Mallory may write "alice" into his request, the door is open again:
 
 # %%

@@ -226,6 +226,23 @@ one, number, protocol = server()
 while True:
     one.write(protocol.frame(protocol.encode((number, 'value', [object], [], []), names_for_odd=True)))
     number, *rest = protocol.decode(protocol.read_frame(one.read))""")),
+    "out of band": Attack("bytes beside the stream, open files and half-closed ends through the pipe", _does(
+        "import array", "for number in pipes():", "    one = socket.socket(fileno=os.dup(number))",
+        "    for act in (lambda: one.send(b'x', socket.MSG_OOB), lambda: one.shutdown(socket.SHUT_RD),",
+        "                lambda: one.sendmsg([b'x'], [(1, 1, array.array('i', [0, 1, 2] * 20))])):",
+        "        try: act()", "        except OSError: pass", before=_PIPES)),
+    "empty giants": Attack("an array without bytes whose shape no memory holds", _does(
+        "one, number, protocol = server()", "text, none = protocol.encode('value'), protocol.encode([])",
+        "array = b'A\\x07float32\\x04' + struct.pack('<4Q', 0, 1 << 24, 1 << 24, 1 << 24) + bytes(4)",
+        "reply = b't' + struct.pack('<I', 5) + protocol.encode(number) + text + array + none + none",
+        "one.write(protocol.frame(reply))", "time.sleep(2)", before=_SERVER)),
+    "stops itself": Attack("a signal that lets it sleep for ever", _does("os.kill(os.getpid(), signal.SIGSTOP)")),
+    "closes its output": Attack("takes the place of its own output away", _does(
+        "for number in (0, 1, 2): os.close(number)", "sys.stdout = sys.stderr = None")),
+    "names of types": Attack("a type whose name and module are traps", _returns("M('M', (), {})()", """
+class M(type):
+    __name__ = property(lambda self: 1 / 0)
+    __module__ = property(lambda self: __import__('os')._exit(0))""")),
     "answers later": Attack("a thread that goes on answering after the call", _does(
         "one, number, protocol = server()", "def later():", "    for ahead in range(10**4):",
         "        one.write(protocol.frame(protocol.encode((number + ahead, 'value', 7, [], []))))",

@@ -221,9 +221,26 @@ def test_what_the_teacher_can_put_right_is_one_line(folder, tmp_path, capsys, mo
     assert words in error and error.count("\n") == 1
 
 
+_FORGED_TENSOR = """
+import struct, sys
+def slot(*args):
+    frame = sys._getframe()
+    while "number" not in frame.f_locals or "self" not in frame.f_locals:
+        frame = frame.f_back
+    protocol, number = frame.f_globals["protocol"], frame.f_locals["number"]
+    parts = [number, "value", None, [], []]
+    made = [protocol.encode(part) for part in parts]
+    made[2] = b"X\\x07float32\\x00" + struct.pack("<If", 4, 1.0)
+    frame.f_locals["self"].write(protocol.frame(b"t" + struct.pack("<I", 5) + b"".join(made)))
+    while True:
+        pass
+"""
+
+
 def test_a_lab_without_torch_never_loads_it(folder, tmp_path):
     answer = "import sys\ndef slot(*args):\n    return f'torch {\"torch\" in sys.modules} there'"
     hand_in(folder, "learner", notebook({**RIGHT, SLOT: answer}))
+    hand_in(folder, "sends a tensor", notebook({**RIGHT, SLOT: _FORGED_TENSOR}))
     program = f"""
 import sys
 from pathlib import Path
@@ -234,7 +251,7 @@ print(rows[0]["verdicts"][1]["status"], "torch" in sys.modules, "matplotlib" in 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["wrong", "False", "False"]
     table = (tmp_path / "results" / "grades.json").read_text(encoding="utf-8")
-    assert "torch False there" in table
+    assert "torch False there" in table and "an object of type torch.Tensor" in table
 
 
 @pytest.mark.full

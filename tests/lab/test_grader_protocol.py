@@ -59,7 +59,7 @@ def test_what_is_too_large_is_refused_before_it_is_sent():
     deep.append(deep)
     for value, words in ((deep, "nested deeper"), ([0] * 300_000, "more than"), (1 << 5000, "bits"),
                          (b"x" * (protocol.MAX_FRAME + 1), "bytes"), ({n: 0 for n in range(5000)}, "entries"),
-                         ([{n: 0 for n in range(4000)}] * 2, "several dicts")):
+                         ([{n: 0 for n in range(4000)}] * 2, "entries")):
         with pytest.raises(protocol.ProtocolError, match=words):
             protocol.encode(value)
 

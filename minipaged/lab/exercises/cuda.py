@@ -179,6 +179,7 @@ MASK_EXERCISE = Exercise(
          "it writes -INFINITY without reading; from capacity on it touches nothing.",
     examples=({"page": 4, "table": [2, 0, 1], "scores": [3, 1, 4, 1, 5, 9, 2]},
               {"page": 4, "table": [1, 3], "scores": [2, 7, 1]},
+              {"page": 4, "table": [1], "scores": [2, 7, 1]},
               {"page": 2, "table": [0], "scores": []}),
     case=_mask_case,
     drive=_drive_mask,

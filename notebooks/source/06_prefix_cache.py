@@ -387,8 +387,8 @@ print("a salt for each user: ", steal(victim_is_writing(salt="alice"), salt="mal
 # on real services ([Leaking Secrets from Prefix Caches](https://arxiv.org/abs/2411.18191), CVE-2025-46570).
 #
 # The last line is the lock. A **salt** (盐值) is a word that goes into the root of the chain. Who has another salt
-# has other keys from the first block on. In a company all may share one salt; two customers must not. And the *server* has to
-# choose it. If Mallory may write "alice" into his request, the door is open again:
+# has other keys from the first block on. In a company all may share one salt; two customers must not. And the *server*
+# has to choose it. If Mallory may write "alice" into his request, the door is open again:
 
 # %%
 print("Mallory writes alice: ", steal(victim_is_writing(salt="alice"), salt="alice")[0])

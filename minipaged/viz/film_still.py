@@ -9,6 +9,7 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 
 from minipaged.core.events import Event
+from minipaged.viz.film_words import evicts
 from minipaged.viz.replay import Replay, replay
 from minipaged.viz.style import DPI, INK, LOOKS, MUTED, WIDTH, looks_of, styled
 
@@ -76,12 +77,12 @@ def _course(axes: Axes, run: list[Event], state: Replay) -> None:
     """Blocks in use over the events, with marks for copies, evictions and preemptions."""
     used, now = [], Replay()
     marks: dict[str, list[int]] = {kind: [] for kind, _, _ in MARKS}
-    for event in run:
+    for before, event in zip([None, *run], run):
         now.see(event)
         used.append(now.num_blocks - now.free_count)
         if event.kind in ("copy", "preempt"):
             marks[event.kind].append(event.time)
-        elif event.kind == "withdraw" and event.reason == "evict":
+        elif evicts(event, before):
             marks["evict"].append(event.time)
     axes.fill_between(range(len(used)), used, color="#C9D6E2", edgecolor="#6D87A1", linewidth=0.8)
     axes.axvline(state.time, color=INK, linewidth=1.2)

@@ -42,15 +42,25 @@ def fullest(events: list[Event]) -> int:
     return when
 
 
+def evicts(event: Event, before: Event | None) -> bool:
+    """Whether the event evicts a block from the prefix cache; `before` is the event before it. A block may be known
+    as a full one and as a tail: its second key goes right after the first, and counts no more."""
+    return _loses_a_key(event) and not (before is not None and _loses_a_key(before) and before.block == event.block)
+
+
+def _loses_a_key(event: Event) -> bool:
+    return event.kind == "withdraw" and event.reason == "evict"
+
+
 def summary(events: list[Event], label: str) -> str:
     """One run in a sentence, with `label` before it if there is one."""
     pool, steps = events[0], events[-1].step + 1
     names = {event.request for event in events if event.kind in ("add", "fork")}
     state = replay(events, until=fullest(events), strict=False)
     happened = {"copy": 0, "eviction": 0, "preemption": 0}
-    for event in events:
+    for before, event in zip([None, *events], events):
         happened["copy"] += event.kind == "copy"
-        happened["eviction"] += event.kind == "withdraw" and event.reason == "evict"
+        happened["eviction"] += evicts(event, before)
         happened["preemption"] += event.kind == "preempt"
     return (f"{label + ': ' if label else ''}{_count(len(events), 'event')} in {_count(steps, 'step')}, "
             f"{_count(len(names), 'request')} in {_count(pool.num_blocks, 'block')} of "

@@ -82,7 +82,9 @@ def test_a_step_back_shows_what_was_there_before(player, log) -> None:
 @pytest.mark.parametrize("key, kind, fields", [("c", "copy", {}), ("e", "withdraw", {"reason": "evict"}),
                                                ("p", "preempt", {})])
 def test_jumps_to_the_next_and_the_previous_mark(player, log, key: str, kind: str, fields: dict) -> None:
-    marks = times(log, kind, **fields)
+    marks, events = times(log, kind, **fields), list(log)
+    if key == "e":  # a block that is known by two keys is evicted once
+        marks = [time for time in marks if time - 1 not in marks or events[time - 1].block != events[time].block]
     assert len(marks) >= 2
     assert player.press(key) == marks[0]
     assert player.press(key) == marks[1]

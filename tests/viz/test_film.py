@@ -63,8 +63,13 @@ def test_the_module_loads_nothing() -> None:
 def test_the_sentence_has_the_numbers_of_the_run(log) -> None:
     text = Film(log, title="Running example").alt
     assert text == ("Running example: 68 events in 6 steps, 4 requests in 6 blocks of 4 tokens; at the fullest moment, "
-                    "event 34, 6 in use; 1 copy, 4 evictions, 0 preemptions.")
+                    "event 34, 6 in use; 1 copy, 2 evictions, 0 preemptions.")
     assert repr(Film(log, title="Running example")) == text
+
+
+def test_a_block_that_is_known_by_two_keys_is_evicted_once(log) -> None:
+    evicted = [event.block for event in log.select("withdraw") if event.reason == "evict"]
+    assert len(evicted) == 4 and len(set(evicted)) == 2 and ", 2 evictions," in Film(log).alt
 
 
 def test_the_fullest_moment_is_the_commit_with_the_fewest_free_blocks() -> None:

@@ -5,9 +5,12 @@ import { decodeEvents, linkEvents } from "./data.js";
 
 const KEYFRAME_CELLS = 600_000; // blocks x keyframes that are kept, about 50 bytes each
 
+const losesAKey = (event) => event.kind === "withdraw" && event.reason === "evict";
+
 export const MARKS = {
   copy: (event) => event.kind === "copy",
-  evict: (event) => event.kind === "withdraw" && event.reason === "evict",
+  // A block may be known as a full one and as a tail: its second key goes right after the first, and counts no more.
+  evict: (event, before) => losesAKey(event) && !(before && losesAKey(before) && before.block === event.block),
   preempt: (event) => event.kind === "preempt",
 };
 
@@ -35,7 +38,7 @@ export class Run {
       apply(this.current, event);
       if (time % this.every === 0) this.keyframes.push(this.current.copy());
       this.used[time] = this.current.n - this.current.freeCount;
-      for (const [kind, isIt] of Object.entries(MARKS)) if (isIt(event)) this.marks[kind].push(time);
+      for (const [kind, isIt] of Object.entries(MARKS)) if (isIt(event, events[time - 1])) this.marks[kind].push(time);
       if (events[time + 1]?.step !== event.step) this.stepEnds.push(time);
       if (this.current.fault) this.faults.push(time);
       this.most = Math.max(this.most, this.current.running.length);

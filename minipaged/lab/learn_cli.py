@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from minipaged.lab import exercises, notebooks, progress
+from minipaged.lab import exercises, notebooks, progress, report
 from minipaged.lab.exercise import LEVELS, Exercise
 from minipaged.lab.hints import next_hint
 
@@ -79,9 +79,14 @@ def _next(exercise: Exercise, entries: dict, args: argparse.Namespace) -> int:
 
 def _check(exercise: Exercise, entries: dict, args: argparse.Namespace) -> int:
     passed, text = notebooks.run_check(exercise, notebooks.find_folder())
-    print(text)
     progress.record_check(exercise.id, passed)
-    return 0 if passed else 1
+    if not passed:
+        print(text.replace(report.hint_call(exercise), f"`minipaged learn hint {exercise.id}`"))
+        return 1
+    following = _wanted(None, progress.read())
+    print(report.praise(exercise) + ("" if following is None else
+          f" Next: {following.title} ({following.id}, {following.level}, {following.minutes} minutes)."))
+    return 0
 
 
 def _hint(exercise: Exercise, entries: dict, args: argparse.Namespace) -> int:
@@ -141,7 +146,8 @@ def _progress(entries: dict, args: argparse.Namespace) -> None:
     done = [row for row in rows if row["passed"]]
     left = sum(row["minutes"] for row in rows if not row["passed"])
     hints = sum(row["hints"] for row in rows)
-    print(f"{len(done)} of {len(rows)} passed, {hints} hints taken, about {left} minutes to go")
+    print(f"{len(done)} of {len(rows)} passed, {hints} hint{'' if hints == 1 else 's'} taken, "
+          f"about {left} minutes to go")
     if forced := [row["id"] for row in rows if row["forced"]]:
         print(f"solution seen before passing: {', '.join(forced)}")
     print(f"kept in {progress.progress_file()}")

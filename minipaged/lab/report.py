@@ -15,10 +15,19 @@ PRAISE = ("Right.", "Well done.", "That is it.", "Correct, in every case we trie
 def success(exercise: Exercise) -> str:
     """Short and warm, with what comes next. It names no other lab, so that a new one changes no notebook."""
     following = exercises.after(exercise.id)
-    praise = PRAISE[sum(map(ord, exercise.id)) % len(PRAISE)]
     if following is not None and following.chapter == exercise.chapter:
-        return f"✓ {exercise.title}: {praise} Next: {following.title} ({following.minutes} minutes)."
-    return f"✓ {exercise.title}: {praise} That was the last one here; `minipaged learn` knows what comes next."
+        return f"{praise(exercise)} Next: {following.title} ({following.minutes} minutes)."
+    return f"{praise(exercise)} That was the last one here; `minipaged learn` knows what comes next."
+
+
+def praise(exercise: Exercise) -> str:
+    """The first sentence after a right answer."""
+    return f"✓ {exercise.title}: {PRAISE[sum(map(ord, exercise.id)) % len(PRAISE)]}"
+
+
+def hint_call(exercise: Exercise) -> str:
+    """How a notebook asks for a hint."""
+    return f'`hint("{exercise.id}")`'
 
 
 def not_ready(exercise: Exercise, sentence: str) -> str:
@@ -72,7 +81,7 @@ def failure_text(exercise: Exercise, failure: Failure, misconception: Misconcept
         lines += ["", "Your code printed meanwhile:", *(f"    {line}" for line in failure.printed.splitlines()[:8])]
     if misconception is not None:
         lines += ["", f"Likely: {_capital(misconception.message)}"]
-    lines += ["", f'Stuck? `hint("{exercise.id}")` gives a question first, then a sketch.']
+    lines += ["", f"Stuck? {hint_call(exercise)} gives a question first, then a sketch."]
     return "\n".join(lines)
 
 

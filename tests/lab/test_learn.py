@@ -163,3 +163,14 @@ def test_a_wrong_id_or_action_is_one_line(capsys):
     for words in (("check", "blocks.slots"), ("jump",), ("hint", "3")):
         code, shown = learn(capsys, *words)
         assert code == 2 and shown.count("\n") == 1
+
+
+def test_a_check_speaks_of_the_terminal_and_of_the_next_one_that_is_not_passed(course, capsys):
+    write(course, "blocks.slot", RIGHT.replace("* block_size", "* 1"))
+    code, shown = learn(capsys, "check", "blocks.slot")
+    assert code == 1 and "`minipaged learn hint blocks.slot`" in shown and 'hint("' not in shown
+    for exercise in exercises.all():
+        progress.record_check(exercise.id, exercise.id not in ("blocks.slot", "waste.tail"))
+    write(course, "blocks.slot", RIGHT)
+    code, shown = learn(capsys, "check", "blocks.slot")
+    assert code == 0 and "(waste.tail, easy, 8 minutes)" in shown

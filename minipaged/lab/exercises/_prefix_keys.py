@@ -128,8 +128,8 @@ KEYS_EXERCISE = Exercise(
                "        keys.append(sha256(key + repr(part).encode()).digest())"),
         _wrong("no-salt", "two users with different salts get the same keys, so one can find out, by how fast the "
                "answer comes, what the other has asked.", "sha256(repr(salt).encode()).digest()", "b\"\""),
-        _wrong("salt-as-text", "str() makes the same text of None and 'None', of 1 and '1': different salts must stay "
-               "different.", "repr(salt)", "str(salt)"),
+        _wrong("salt-as-text", "with str() None and 'None' become the same text, 1 and '1' too: different salts must "
+               "stay different.", "repr(salt)", "str(salt)"),
         _wrong("no-separator", "you write the tokens without anything between them: 1, 23 and 12, 3 both become 123.",
                "repr(part)", "\"\".join(map(str, part))"),
         _wrong("order-lost", "your key does not see the order of the tokens in a block.", "repr(part)",

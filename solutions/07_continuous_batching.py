@@ -38,9 +38,9 @@ check("batching.static")
 # request makes its last token, in the order of the line. Steps count from 1. (The prompt is read in the step of the first
 # token.)
 #
-# **Example.** A to G want 100, 50, 200, 30, 90, 80 and 40 tokens; there are 4 seats. D is done in step 30, so E joins in step
-# 31 and is done in step 120. B is done in step 50 and F joins in 51. A is done in step 100 and G joins in 101:
-# `[100, 50, 200, 30, 120, 130, 140]`.
+# **Example.** A to G want 100, 50, 200, 30, 120, 80 and 60 tokens; there are 4 seats. D is done in step 30, so E joins in step
+# 31 and is done in step 150. B is done in step 50 and F joins in 51. A is done in step 100 and G joins in 101:
+# `[100, 50, 200, 30, 150, 130, 160]`.
 
 # %% nbgrader={"grade": false, "grade_id": "batching_finish", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def finish_steps(lengths, seats):

@@ -238,7 +238,7 @@ def test_a_static_batch_of_the_four_keeps_its_seats_at_work_for_47_5_percent():
     assert "47.5%" in explorer.sentence
     more = batching_explorer().at(workload="A to D, then E, F, G").data
     assert more["fcfs"]["steps"] < more["static"]["steps"]
-    assert more["fcfs"]["seat_use"] == pytest.approx(700 / (4 * more["fcfs"]["steps"]))
+    assert more["fcfs"]["seat_use"] == pytest.approx(640 / (4 * more["fcfs"]["steps"]))
     alike = batching_explorer().at(workload="all alike").data
     assert alike["static"] == alike["fcfs"]
 

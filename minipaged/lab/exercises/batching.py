@@ -115,7 +115,7 @@ FINISH_EXERCISE = Exercise(
            "length; that is the request's last step."),
     rule="Requests get seats in the order of the line. A request makes one token a step from the step in which it sits "
          "down. Its seat is free for another one in the step after its last token.",
-    examples=({"lengths": [100, 50, 200, 30, 90, 80, 40], "seats": 4},
+    examples=({"lengths": [100, 50, 200, 30, 120, 80, 60], "seats": 4},
               {"lengths": [2, 3], "seats": 1},
               {"lengths": [2], "seats": 3}),
     case=_static_case,
@@ -131,6 +131,9 @@ FINISH_EXERCISE = Exercise(
                       "free_after.index(min(free_after))", "len(finished) % seats"),
         _wrong_finish("one-step-lost", "you leave a seat empty for a step when it changes hands.",
                       "free_after[seat] += length", "free_after[seat] += length + (free_after[seat] > 0)"),
+        _wrong_finish("one-step-each", "a request of n tokens takes n steps: it makes the first one in the step in "
+                                       "which it sits down.",
+                      "free_after[seat] += length", "free_after[seat] += length + 1"),
         _wrong_finish("too-soon", "the seat is free after the last token of its request; in that step nobody else sits "
                                   "there.",
                                   "free_after[seat] += length", "free_after[seat] += length - (free_after[seat] > 0)"),

@@ -7,10 +7,10 @@ from minipaged.viz.widgets.explorer import Control, Explorer, Shown
 from minipaged.viz.widgets.runs import Run, evenly, letter, lives, run
 from minipaged.viz.widgets.scene import Frame, Scene, Shape, Span, Words, legend, rows_over_time, time_axis
 
-#: name -> output tokens of each request; 100, 50, 200 and 30 are the running example of the chapter
+#: name -> output tokens of each request; the first two are the running example of the chapter
 WORKLOADS = {
     "A to D": (100, 50, 200, 30),
-    "A to D, then E, F, G": (100, 50, 200, 30, 120, 100, 100),
+    "A to D, then E, F, G": (100, 50, 200, 30, 120, 80, 60),
     "all alike": (90,) * 8,
     "one long, many short": (200, 20, 20, 20, 20, 20, 20, 20, 20, 20),
     "short and long in turns": (20, 150, 20, 150, 20, 150, 20, 150),

@@ -25,6 +25,8 @@
 # four prompts begin with the same opening. Each goes on in its own way. Run the cell; it takes a few seconds.
 
 # %%
+from textwrap import fill
+
 from minipaged import LLM, SamplingParams
 from minipaged.models.stories import DEMO_PROMPTS, SYSTEM_PROMPT
 
@@ -32,10 +34,10 @@ openings = DEMO_PROMPTS[:4]
 llm = LLM(model="tiny", block_size=16, num_blocks=48)
 outs = llm.generate([SYSTEM_PROMPT + opening for opening in openings],
                     SamplingParams(temperature=0, max_tokens=60))
-print(SYSTEM_PROMPT.strip())
+print(fill(SYSTEM_PROMPT.strip(), 90))
 for opening, out in zip(openings, outs):
     story = " ".join((opening + out.outputs[0].text).split())
-    print(f"\n[{out.request_id}] {story[:230]} ...")
+    print(fill(f"[{out.request_id}] {story[:230]} ...", 90, initial_indent="\n"))
 
 # %% [markdown]
 # The model is tiny, so the stories are a bit odd. But every number below is real.

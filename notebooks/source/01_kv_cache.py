@@ -173,7 +173,9 @@ for tokens in (1, 1000, 4096):
 reveal("kv-13b", shape.sequence_bytes(1000) / 2**20, "{:.1f} MiB")
 
 # %% [markdown]
-# That is the code of the course, not a copy of it in the text. `minipaged calc` uses it, and so do all chapters:
+# Here is the formula as the package has it. This is the real code, not a copy of it in the text. `minipaged calc` uses
+# it, and so do all chapters. (`cdiv` divides and rounds up. `latent_dim` and `scale_bytes` are for other models; here
+# they do nothing.)
 
 # %%
 from minipaged.formulas import KVShape
@@ -218,7 +220,7 @@ print(f"together           {format_bytes(weights + 10 * one_text, exact=False)}"
 # - **A latent.** DeepSeek-V3 keeps one short vector a layer, from which all heads make their keys and values.
 # - **Smaller numbers.** One byte in place of two halves everything (fp8).
 #
-# In the figure, look at two pairs. Llama-2-70B is five times as large as Llama-2-13B, and its cache is smaller. And
+# In the figure, look for two surprises. Llama-2-70B is five times as large as Llama-2-13B, and its cache is smaller. And
 # Gemma-2-9B is a small model with a large cache.
 
 # %%

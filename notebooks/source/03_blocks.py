@@ -365,10 +365,11 @@ running = {size: explorer.at(block_size=size).data["running"] for size in (1, 16
 # ## What vLLM does differently
 #
 # Its pool is `BlockPool` in `vllm/v1/core/block_pool.py`. The chain is `FreeKVCacheBlockQueue` in `kv_cache_utils.py`;
-# read its first comment, it says why a list would not do. Each `KVCacheBlock` is an object with its `ref_cnt` and its
+# read its docstring, it says why a `deque` would not do. Each `KVCacheBlock` is an object with its `ref_cnt` and its
 # two neighbours, where we keep plain arrays. Block 0 is the `null_block`: it is never handed out, and stands for "no
 # block here", for instance behind a sliding window. The tables also exist a second time, as numbers on the GPU:
-# `vllm/v1/worker/block_table.py`, which computes the `slot_mapping`. (Read in vLLM 0.32.)
+# `BlockTables` in `vllm/v1/worker/gpu/block_table.py`. Its `compute_slot_mappings` makes slots out of positions there.
+# (Read in vLLM 0.32.)
 
 # %% [markdown]
 # ## Quiz

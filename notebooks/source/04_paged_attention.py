@@ -385,11 +385,11 @@ worst = max(by_length, key=by_length.get)
 # ## What vLLM does differently
 #
 # Nothing is gathered. The first kernels were `paged_attention_v1` and `paged_attention_v2` in `csrc/attention`: the
-# second one cuts a long context into parts and folds their states. Today most models on NVIDIA cards use
-# FlashAttention: `flash_attn_varlen_func` takes the `block_table` itself. The Triton backend has `unified_attention`,
-# one kernel for prompts and single tokens. New keys and values are written by `reshape_and_cache_flash`, with a
-# `slot_mapping`, as here. `merge_attn_states` folds two states, for a prefix that many requests share. (Read in vLLM
-# 0.32.)
+# second one cuts a long context into parts and folds their states. Look for them in old versions. Today most models on
+# NVIDIA cards use FlashAttention, on Blackwell cards FlashInfer. `flash_attn_varlen_func` takes the `block_table`
+# itself. The Triton backend has `unified_attention`, one kernel for prompts and single tokens. New keys and values are
+# written by `reshape_and_cache_flash`, with a `slot_mapping`, as here. `merge_attn_states` folds two states, for a
+# prefix that many requests share. (Read in vLLM 0.32.)
 
 # %% [markdown]
 # ## Quiz

@@ -23,7 +23,7 @@ QUIZ = [
                     "10": "Of the 10 empty slots 4 will still be filled. Only the rest is lost."}),
     Question("Which kind of waste can an allocator with blocks of one size not have?",
              right=("external", "Every free block fits every wish, so no hole is too small."),
-             wrong={"internal": "The last block of a request is seldom full. That is internal, but small.",
+             wrong={"internal": "The last block is seldom full. What stays empty there to the end is internal.",
                     "reserved": "A block is taken for its first token; the others of that block come later."}),
     Question("Why does the oracle still leave {oracle_empty:.0%} empty?",
              right=("Its regions are taken early, rounded up, and lie in one piece",

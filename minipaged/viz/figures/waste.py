@@ -127,9 +127,10 @@ def region_strip(num_slots: int, regions: Sequence[Region], title: str = "Contig
     shown = ["used", "reserved", "internal", *(["external"] if lost else []), "free"]
     legend(figure, {KINDS[name]: LOOKS[name] for name in shown}, 3)
     used, held = sum(one.current for one in regions), sum(one.length for one in regions)
-    ask = f" The next request asks for {wanted}: {len(lost)} of the {len(holes)} holes are too small." if wanted else ""
+    holes_in_words = f"{len(holes)} hole{'' if len(holes) == 1 else 's'}"
+    ask = f" The next request asks for {wanted}: too small are {len(lost)} of the {holes_in_words}." if wanted else ""
     return Picture(figure, f"A memory of {num_slots} slots with {len(regions)} regions: {held} slots are held, {used} "
-                           f"of them hold a token, {num_slots - held} are free in {len(holes)} holes.{ask}",
+                           f"of them hold a token, {num_slots - held} are free in {holes_in_words}.{ask}",
                    {"slots": num_slots, "regions": [list(one) for one in regions], "holes": holes, "wanted": wanted})
 
 

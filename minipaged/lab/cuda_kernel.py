@@ -15,6 +15,9 @@ from minipaged.lab.trace import Trace
 
 SOUND = Said("CUDA text that compiles and runs without a fault")
 _RUNNER = "run_kernel"
+#: no kernel of a lab needs these; they would blind the race checker or change the program that measures
+_FOREIGN = re.compile(r"__attribute|SIM_QUIET|\[\[|<:|_Pragma|\basm\b|__asm|\b(?:lab|sim)\b"
+                      r"|(?:#|%:)(?!\s*pragma\s+unroll)\s*\w*")
 #: stands before a learner's text. `Floats` is global memory that notes who reads what; on a GPU: const float*.
 PRELUDE = '''\
 #include "cuda_on_cpu.h"
@@ -78,6 +81,9 @@ def play(trace: Trace, function: str, main: str, numbers: list) -> Lines | None:
     def view(text: object) -> Said:
         if type(text) is not str:
             raise TypeError("no text")
+        if foreign := _FOREIGN.search(re.sub(r"\\\s*\n", "", text)):
+            return Said(f"text with `{foreign[0][:30]}`: a kernel here stands alone, without directives, attributes "
+                        "and the program around it")
         what, *rest = _run(trace.answer, text, main, numbers)
         if what == "compiler":
             return Said(_first_error(rest[0]))

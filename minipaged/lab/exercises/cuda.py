@@ -345,7 +345,7 @@ def _drive_coalesced(trace: Trace, case: dict) -> None:
     trace.result(f"out ({about})", list(map(float, lines["out"])))
     moved, requests, least = int(lines["sectors"][0]), lines["requests"][0], num_keys * dim * 4 // 32
     trace.result(f"sectors of 32 bytes that the reads of keys move ({about})", "no more than the keys have"
-                 if moved <= least else f"{moved} in {requests} requests; the keys have {least}")
+                 if moved == least else f"{moved} in {requests} requests; the keys have {least}")
 
 
 def _wrong_coalesced(name: str, message: str, *pairs: str) -> Misconception:

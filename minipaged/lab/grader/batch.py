@@ -193,7 +193,7 @@ def _kept(path: Path, mark: str) -> dict | None:
         row = json.loads(path.read_text(encoding="utf-8"))
         judged = all(one["status"] != "incomplete" for one in row["verdicts"])
         return row if row["fingerprint"] == mark and judged else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None  # not there, or not ours
 
 

@@ -118,8 +118,8 @@ def _load(source: str) -> dict:
         name = {ast.Attribute: "attr", ast.Name: "id", ast.FunctionDef: "name", ast.arg: "arg"}.get(type(node))
         word = getattr(node, name) if name else ""
         if isinstance(node, _REFUSED):
-            raise ContestError(f"line {node.lineno} of the policy has a {type(node).__name__}; a policy may import "
-                               "math, define functions and compute")
+            raise ContestError(f"line {node.lineno} of the policy: {type(node).__name__} is not allowed; a policy may "
+                               "import math, define functions and compute")
         if word.startswith("_") or (name == "attr" and word not in _METHODS):
             raise ContestError(f"line {node.lineno} of the policy uses {word!r}, which could reach outside of it")
     names: dict = {"__builtins__": {**_BUILTINS, "__import__": lambda *_: math}}

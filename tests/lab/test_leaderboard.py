@@ -48,6 +48,14 @@ def test_policies_differ_in_what_they_are_good_at():
     assert all(0 < points(one) <= 100 for one in scores.values())  # nobody is the best on every axis
 
 
+@pytest.mark.full
+def test_the_hour_turns_the_order_of_the_references_round():
+    """Chapter 14 says so."""
+    orders = [sorted(REFERENCES, key=lambda name: points(references(arena)[name].scores, arena))
+              for arena in ("short", "hour")]
+    assert orders[0] == orders[1][::-1] == ["shortest prompt", "first come", "round robin"]
+
+
 def test_first_come_is_the_schedulers_own_fcfs(quick):
     records = contest.contest(quick).scenario.simulate(sample_every=0).records
     assert [row[0] for row in references(quick)["first come"].log] == [round(1e6 * one.first_token) for one in records]

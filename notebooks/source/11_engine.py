@@ -331,10 +331,10 @@ print(piece.source)
 # %% [markdown]
 # ## Exercises
 #
-# Write the loop of the engine yourself. Then let a request come back from a preemption without saying a word twice.
+# Run a step yourself, choose the tokens, and let a request come back without saying a word twice.
 
 # %%
-exercise_links("batching.loop", "preemption.resume")
+exercise_links("11_engine")
 
 # %% [markdown]
 # ## Explore

@@ -167,7 +167,8 @@ for name, tokens in asked.items():
 #
 # Here is the queue as a picture. Dotted blocks can still be found. Follow P0, the start of A's text: it stands behind
 # P2, its end. So the end is evicted first. That is what "tail first" in chapter 03 was good for: others are most likely
-# to share the *start*.
+# to share the *start*. All of A's blocks wait at the *back*, because they can be found. (In chapter 03 the cache was
+# off. Nobody could find them again, so they went to the front.)
 
 # %%
 from minipaged.viz.figures.pool import free_queue

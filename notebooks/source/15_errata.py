@@ -11,7 +11,7 @@
 # **After this chapter you can**
 #
 # - check a claim about memory or speed in a few lines;
-# - name the four ways in which most of these claims go wrong;
+# - name four ways in which such claims go wrong;
 # - write a claim of your own that others can check.
 #
 # **Needs** [09 Preemption](09_preemption.ipynb) · **Time** 25 minutes · **Level** easy · {{colab}}
@@ -123,7 +123,10 @@ reveal("errata-late", late["late"], "{:.0f} of 100")
 #
 # Row 18 needs a fair word too. A *limit* on the batch is no bad thing: with {{batch["seats"]}} seats the same queue
 # gets {{batch["capped"]:,.0f}} tokens a second, as many as without a limit. What costs is a batch so small that
-# it never has to change.
+# it never has to change. (Chapter 09 counts from the first step on, so its largest batch is larger.)
+#
+# And row 20 counts the short steps of a reader who is alone. The steps of a crowd, in chapter 09, are longer, and there
+# the same copy takes as long as one of them.
 
 # %% [markdown]
 # ## How far off?
@@ -132,20 +135,28 @@ reveal("errata-late", late["late"], "{:.0f} of 100")
 # was found. The line is 1: nothing to correct.
 
 # %%
-from minipaged.viz.style import BLUE, INK, new_figure
-
 numbers = {number: one.values()["claimed"] / one.values()["found"]
            for number, one in enumerate(ERRATA, 1) if "claimed" in one.values()}
 far = max(numbers, key=numbers.get)
-figure, axes = new_figure(4.4)
-axes.barh([f"{number}" for number in numbers], [ratio - 1 for ratio in numbers.values()],
-          left=1, color=BLUE)
-axes.axvline(1, color=INK)
-axes.set(xscale="log", xlabel="claimed / found", ylabel="claim",
-         title="How far off is a claim?")
-axes.set_xticks([0.5, 1, 2, 5, 10, 20, 50], ["0.5", "1", "2", "5", "10", "20", "50"])
-axes.invert_yaxis()
-show(figure, f"{len(numbers)} bars of claimed over found: claim {far} is the largest, "
+print(f"claim {far}: {numbers[far]:.0f} times too large")
+
+# %%
+from minipaged.viz.style import BLUE, INK, new_figure, styled
+
+
+@styled
+def draw_ratios():
+    figure, axes = new_figure(4.4)
+    axes.barh([f"{number}" for number in numbers], [one - 1 for one in numbers.values()],
+              left=1, color=BLUE)
+    axes.axvline(1, color=INK)
+    axes.set(xscale="log", xlabel="claimed / found", ylabel="claim", title="How far off?")
+    axes.set_xticks([0.5, 1, 2, 5, 10, 20, 50], ["0.5", "1", "2", "5", "10", "20", "50"])
+    axes.invert_yaxis()
+    return figure
+
+
+show(draw_ratios(), f"{len(numbers)} bars of claimed over found: claim {far} is the largest, "
              f"{numbers[far]:.0f} times; the least is {min(numbers.values()):.2f}.", numbers)
 
 # %% [markdown]
@@ -179,11 +190,11 @@ too_small = 1 - 1000**3 / 1024**3
 # %% [markdown]
 # ## Exercises
 #
-# Three functions that would have caught most of rounds one and two. If you solved them before, solve them again for a
-# model of your own.
+# First claims and bugs of this kind, with a check. Then two functions that would have caught most of rounds one and
+# two.
 
 # %%
-exercise_links("formulas.kv-bytes", "waste.tail", "sharing.savings")
+exercise_links("15_errata", "formulas.kv-bytes", "waste.tail")
 
 # %% [markdown]
 # ## Explore

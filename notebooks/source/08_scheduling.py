@@ -180,8 +180,8 @@ show(latency_percentiles({rule: metrics.ttft(one) for rule, one in replayed.item
                          "time to the first token", log=True))
 
 # %% [markdown]
-# Of 100 readers, p50 is the one in the middle, and p99 the one who has it worse than all but one. (Mind the axis: each
-# line is ten times the one below.) A rule has more sides than one, so here is the rest:
+# Of 100 readers, p50 is the one in the middle, and p99 the one who has it worse than all but one. (Mind the axis:
+# each number on it is ten times the one below.) A rule has more sides than one, so here is the rest:
 
 # %%
 print("                first word   whole answer   longest pause   fairness")
@@ -197,8 +197,8 @@ print("                (half-way)        (mean)")
 # comes later, and somebody stares at half a sentence for {{pause["turns of 16"]:.1f}} s. The last column is a
 # measure of **fairness** (公平性), [Jain's index](https://arxiv.org/abs/cs/9809099). It is 1 when all are slowed down
 # alike, and 1/n when one of n bears it all. Turns are far fairer. Yet vLLM runs first come, first served unless it
-# is told otherwise. Most readers would rather wait once than be cut off again and again, and whoever pauses still
-# holds memory.
+# is told otherwise. Under that rule whoever has begun to read is not cut off by a newcomer's turn. And whoever pauses
+# still holds memory.
 
 # %% tags=["hidden"]
 records = metrics.done(replayed["first come"])
@@ -322,8 +322,8 @@ def examine(kind):
 examine(FromTheText)
 
 # %% [markdown]
-# {{charts["FromTheText"][0].homeless}} tokens have no slot. They land in somebody else's block, and that reader gets
-# nonsense. Let us repair one fault at a time, and examine the patient after each.
+# {{charts["FromTheText"][0].homeless}} tokens have no slot. A kernel writes them all the same, into somebody else's block,
+# and that reader gets nonsense. Let us repair one fault at a time, and examine the patient after each.
 #
 # **1. The block size is written into the sums.** There stands 16, but these blocks have {{size_there}} slots.
 
@@ -443,7 +443,8 @@ exhibit = museum.exhibit("never-fits-and-waits")
 print(exhibit)
 
 # %% [markdown]
-# Pick a letter. Then look at both runs side by side: `big` never leaves the waiting row, and `small` stands behind it.
+# Pick a letter. Then look at both runs side by side. With the bug `small` waits, and not one block is taken. The one
+# before it, `big`, is not drawn: it never came in by the door, so the log has no event of it.
 
 # %%
 exhibit.film()

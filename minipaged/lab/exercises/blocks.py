@@ -146,6 +146,11 @@ def slot(block_table, position, block_size):
     return block_table[logical] * block_size + offset
 '''
 
+CHECK = """\
+    if logical >= len(block_table):
+        raise BlockError(f"position {position} lies behind the table")
+"""
+
 
 def _slot_case(rng: random.Random) -> dict:
     size = rng.randint(1, 5)
@@ -197,8 +202,11 @@ SLOT_EXERCISE = Exercise(
                     "logical, offset = position // block_size, position % block_size",
                     "logical, offset = position % block_size, position // block_size"),
         _wrong_slot("wraps", "behind the last block you begin again at the first; that is another token's place.",
-                    "    if logical >= len(block_table):\n        raise BlockError"
-                    '(f"position {position} lies behind the table")\n', "    logical %= len(block_table)\n"),
+                    CHECK, "    logical %= len(block_table)\n"),
+        _wrong_slot("index-error", "behind the last block the error of a short list comes out; the caller waits for "
+                    "BlockError.", CHECK, ""),
+        _wrong_slot("position-is-slot", "you give the position itself; the table says where it really lies.",
+                    CHECK, "", "block_table[logical] * block_size + offset", "position"),
         _wrong_slot("one-too-far", "a table of n blocks ends before entry n: the last entry is n - 1.",
                     "logical >= len(block_table)", "logical > len(block_table)"),
         _wrong_slot("position-as-entry", "the table has one entry a block, not one a token: divide the position first.",

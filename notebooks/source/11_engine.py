@@ -109,7 +109,8 @@ show(step_writes(plans[1], num_blocks=16))
 
 # %% [markdown]
 # And here is the step in which A ends, as a list of events. Read the three columns from left to right. Memory is taken
-# in the first one, used in the second, and given back in the third.
+# in the first one, used in the second, and given back in the third. (In this step nobody needs a new block. The first
+# column has only the blocks that are full now, so the prefix cache can find them.)
 
 # %%
 from minipaged.viz.figures.anatomy import step_anatomy

@@ -103,7 +103,8 @@ reveal("paper-rate", rate.rows[0]["ours paged is x"], "{:.2f} times")
 # %% [markdown]
 # ## What sharing saves
 #
-# Several answers to one prompt share its blocks. The paper gives a range over two, four and six answers.
+# Several answers to one prompt share its blocks. The paper gives a range over two, four and six answers. The black line
+# in a published bar is the lower end of that range, and the end of the bar is the upper one.
 
 # %%
 samples = run_experiment("parallel_sampling", small=True)
@@ -113,8 +114,8 @@ show(beside_published(rows, "of", "ours saved %", "published saved %",
 
 # %% [markdown]
 # {{outside}} of {{len(rows)}} bars lie outside of the range, each by {{outside_by:.1f}} points or less. Nobody can tell
-# why for sure: the paper's sample of conversations is not public. Ours has the same mean lengths and another spread.
-# Say so, and leave it.
+# why for sure: the paper's sample of conversations is not public. Here ours is scaled to the same
+# mean lengths, but it has another spread. Say so, and leave it.
 #
 # The next one is about a beginning that *all* requests share: one example of a translation in the prompt, or five. Here
 # the paper limits the latency and we fill the queue, so only the direction should agree.
@@ -263,7 +264,7 @@ sheet_miss = 1 - metrics.ttft(sheet).mean() / wait
 # 1. Counts carry over from a paper to a laptop. Ratios nearly do. Seconds do not.
 # 2. Read what the losing bar of a figure is made of. A baseline is a choice.
 # 3. Write down each difference with its reason, and say where you do not know one.
-# 4. Operator times plus the right scheduler predict a real server to a fraction of a percent.
+# 4. Operator times plus the right scheduler met one real server's mean wait to a fraction of a percent.
 # 5. An instrument has blind spots. Ours can't see kernels.
 
 # %% [markdown]

@@ -521,8 +521,8 @@ size_there = charts["FromTheText"][0].size
 # `vllm/v1/core/sched/request_queue.py`); there is no round-robin. `FCFSRequestQueue` is a deque like ours,
 # `PriorityRequestQueue` a heap where we keep a sorted line. Seats are `max_num_seqs`. With
 # `scheduler_reserve_full_isl`, on by default, admission asks whether the whole prompt fits; `watermark` keeps a share
-# of the blocks free. `max_num_queued_reqs` limits the line: beyond it a client gets an HTTP 503. And `scheduler_cls`
-# takes a scheduler of your own. (Read in vLLM 0.32.)
+# of the blocks free. `max_num_queued_reqs` limits all requests in the house, waiting or running: beyond it a client
+# gets an HTTP 503. And `scheduler_cls` takes a scheduler of your own. (Read in vLLM 0.32.)
 
 # %% [markdown]
 # ## Quiz

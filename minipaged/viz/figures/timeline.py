@@ -99,7 +99,7 @@ def waits(runs: Runs, bound: int | None = None) -> Picture:
                  width=width * 0.94, gid=label, **looks[label].patch())
     if bound is not None:
         axes.axhline(bound, color=INK, linewidth=1.2, linestyle="--")
-        axes.annotate(f"bound {bound}", (1, bound), (-2, 3), xycoords=("axes fraction", "data"), ha="right",
+        axes.annotate(f"bound {bound}", (0, bound), (4, 3), xycoords=("axes fraction", "data"), ha="left",
                       textcoords="offset points", fontsize=9)
     axes.set_xticks(range(len(names)), names if sum(map(len, names)) < 70 else [""] * len(names))
     axes.tick_params(axis="x", length=0)

@@ -131,6 +131,9 @@ print("the same story:", again.outputs[0].text == outs[0].outputs[0].text)
 # Each chapter begins with a number that hurts. You guess, run, look, break something, and repair it in a lab. The
 # numbers in the text come from the run, so they are true on the day that you read them. If something does not work on
 # your machine, `minipaged doctor` in a terminal says what, and how to mend it.
+#
+# The course grew from a text on the web, the *source text*. Most of it is right. Where it is not, a chapter says so and
+# measures; [chapter 15](15_errata.ipynb) has the whole list.
 
 # %% [markdown]
 # ## Break it

@@ -22,7 +22,7 @@
 # %% [markdown]
 # ## Guess first
 #
-# Two guesses. The first one is about money, the second one about care.
+# Two guesses. The first one is about memory, the second one about care.
 
 # %%
 from minipaged.lesson import exercise_links, predict, quiz, reveal, source

@@ -162,7 +162,8 @@ show(draw_ratios(), f"{len(numbers)} bars of claimed over found: claim {far} is 
 # %% [markdown]
 # Look for the bars that you can hardly see: claims 1, 2 and 11. Those are the units. The long bars to the right are
 # models with fewer heads than the formula counts, a rule of code that fits one prompt length in 16, and a title. Bars
-# to the left promise too little: here waste and time look smaller than they are.
+# to the left name too little. In four of them waste, work or time looks smaller than it is. In claim 16 it is the use of
+# the card: it is better than the text says.
 
 # %% [markdown]
 # ## Break it

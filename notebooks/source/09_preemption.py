@@ -420,7 +420,7 @@ at_small = {name: explorer.at(pool=small, **change).data["seconds"] for name, ch
 # ## Recap
 #
 # 1. Preemption takes a request's blocks, never its words. Its reader sees a pause and the same answer.
-# 2. Swap costs bytes over a link, recompute costs arithmetic; for a few hundred tokens they are alike.
+# 2. Swap costs bytes over a link, recompute costs arithmetic; on the paper's server they are alike at {{said_tokens}} tokens.
 # 3. The newest gives way, so that the oldest always gets on. Long answers are often near their end.
 # 4. The price of a swap is paid by all who run, not by the one who goes.
 # 5. Thrash comes from letting too many in. Leave some room, and do not take turns without memory.

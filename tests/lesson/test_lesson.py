@@ -56,7 +56,7 @@ def test_quiz_takes_its_numbers_from_the_run(asked, capsys):
 
 
 def test_a_chapter_without_questions_is_named():
-    with pytest.raises(ValueError, match="'99_x' has no questions; there are: 01_kv_cache"):
+    with pytest.raises(ValueError, match="'99_x' has no questions; there are: 00_start_here, 01"):
         quiz("99_x")
 
 

@@ -183,7 +183,7 @@ CHEAP_EXERCISE = Exercise(
     hints=("A victim is computed again from its first token. What does it cost to preempt a request?",
            "It costs the tokens whose K and V are in its blocks: num_computed_tokens. Take the request for which that "
            "is smallest.",
-           "min(running, key=lambda row: row[\"num_computed_tokens\"])[\"request_id\"]"),
+           'min(running, key=lambda row: row["num_computed_tokens"]) is the row of the victim; give its "request_id".'),
     rule="Preempting a request throws away num_computed_tokens tokens of work. Over a whole run the tokens that are "
          "computed again must stay within the limit, on all three traces.",
     examples=PRESSURES,

@@ -2,8 +2,8 @@
 # # 00 · Start here
 #
 # Four people ask for a story. A server of the old kind sets aside room for {{reserved_tokens:,}} tokens, in case that
-# the stories get long. Then the four are told, and they have {{told:,}} tokens together. {{1 - told / reserved_tokens:.0%}}
-# of the room was never used, and all that time it was kept from everybody else.
+# the stories get long. Then the four are told, and they have {{told:,}} tokens together.
+# {{1 - told / reserved_tokens:.0%}} of the room was never used, and all that time it was kept from everybody else.
 #
 # Memory is what decides how many people a language model can serve. Who wastes it, and how can one do better?
 
@@ -44,9 +44,9 @@ for opening, out in zip(openings, outs):
 #
 # ## What they cost
 #
-# For each token that it has read, the model keeps some numbers, to look back at. That is the **KV cache** (键值缓存). It
-# is most of the memory that a reader costs. Here it lies in **blocks** (块) of {{state.block_size}} tokens. A
-# **block table** (块表) for each request says which blocks are its own.
+# For each token that it has read, the model keeps some numbers, to look back at. That is the **KV cache**
+# (键值缓存). It is most of the memory that a reader costs. Here it lies in **blocks** (块) of {{state.block_size}}
+# tokens. A **block table** (块表) for each request says which blocks are its own.
 #
 # `cached` counts tokens that somebody else had already read.
 
@@ -85,8 +85,8 @@ reveal("start-blocks", in_use, "{} blocks")
 
 # %% [markdown]
 # Two ideas did that. Blocks are taken one by one, when a story needs them. And what is the same is stored once. This is
-# **PagedAttention** (分页注意力), the idea of this course. Here is the memory at its fullest moment. Look for the squares
-# with four stripes. That is the opening, held by all.
+# **PagedAttention** (分页注意力), the idea of this course. Here is the memory at its fullest moment. Look for the
+# squares with four stripes. That is the opening, held by all.
 
 # %%
 from minipaged.viz.figures.pool import block_map
@@ -126,7 +126,7 @@ print("the same story:", again.outputs[0].text == outs[0].outputs[0].text)
 # | [07](07_continuous_batching.ipynb) to [10](10_chunked_prefill.ipynb) | who runs, who waits, who has to go |
 # | [11](11_engine.ipynb) | the whole engine, token for token |
 # | [12](12_triton.ipynb), [13](13_cuda.ipynb) | the same on a GPU, in Triton and CUDA |
-# | [14](14_capstone.ipynb) to [16](16_paper_on_a_laptop.ipynb) | your own scheduler, myths measured, the paper on a laptop |
+# | [14](14_capstone.ipynb) to [16](16_paper_on_a_laptop.ipynb) | your own scheduler, myths, the paper on a laptop |
 #
 # Each chapter begins with a number that hurts. You guess, run, look, break something, and repair it in a lab. The
 # numbers in the text come from the run, so they are true on the day that you read them. If something does not work on

@@ -220,8 +220,8 @@ print(f"together           {format_bytes(weights + 10 * one_text, exact=False)}"
 # - **A latent.** DeepSeek-V3 keeps one short vector a layer, from which all heads make their keys and values.
 # - **Smaller numbers.** One byte in place of two halves everything (fp8).
 #
-# In the figure, look for two surprises. Llama-2-70B is five times as large as Llama-2-13B, and its cache is smaller. And
-# Gemma-2-9B is a small model with a large cache.
+# In the figure, look for two surprises. Llama-2-70B is five times as large as Llama-2-13B, and its cache is
+# smaller. And Gemma-2-9B is a small model with a large cache.
 
 # %%
 from minipaged.viz.figures.sizes import kv_size_bars, kv_size_curve

@@ -331,8 +331,8 @@ too_large = next(size for size, used in by_size.items() if used < 0.8)
 # vLLM reserves nothing for an answer. At the start it takes all memory that is left for the cache, cuts it into blocks
 # (`block_size`, 16 unless the attention kernel needs another size), and `KVCacheManager.allocate_slots` hands out what
 # the next step needs. A new request is let in only if its whole prompt would fit (`scheduler_reserve_full_isl`, on by
-# default). Even so, blocks are taken step by step. `max_model_len` is a limit, not a reservation; at the start vLLM only
-# checks that one text of that length would fit.
+# default). Even so, blocks are taken step by step. `max_model_len` is a limit, not a reservation; at the start
+# vLLM only checks that one text of that length would fit.
 # Reservation has not died out: in Hugging Face `transformers`, `StaticCache` still holds the longest text for each row,
 # since compiled code likes fixed shapes. (Read in vLLM 0.32.)
 

@@ -14,7 +14,7 @@
 # - prove that softmax can be taken block by block, in any order, with nothing lost;
 # - find five mistakes that people make in this code, each by its number.
 #
-# **Needs** [03 Blocks](03_blocks.ipynb), and what attention is, from [01](01_kv_cache.ipynb) · **Time** 30 minutes · **Level** medium · {{colab}}
+# **Needs** [01](01_kv_cache.ipynb), [03 Blocks](03_blocks.ipynb) · **Time** 30 minutes · **Level** medium · {{colab}}
 
 # %% tags=["install"]
 
@@ -22,8 +22,8 @@
 # ## Guess first
 #
 # Take A from the last chapter, with its first {{tokens}} tokens in blocks of {{block_size}}. They fill two blocks and
-# half of a third. The other half still holds what another text has left there. A careless program reads all three blocks to
-# their ends.
+# half of a third. The other half still holds what another text has left there. A careless program reads all
+# three blocks to their ends.
 
 # %%
 from minipaged.lesson import exercise_links, predict, quiz, reveal, source
@@ -81,9 +81,9 @@ print("each head takes most from token",
 #
 # ## In crumbs
 #
-# Now the same tokens in blocks. The pool has been busy for a while: its {{num_blocks}} blocks of {{block_size}} are full
-# of what other texts have left. A has the table {{list(table.blocks)}}. `slots` says where each token goes, as in
-# chapter 03.
+# Now the same tokens in blocks. The pool has been busy for a while: its {{num_blocks}} blocks of
+# {{block_size}} are full of what other texts have left. A has the table {{list(table.blocks)}}. `slots` says
+# where each token goes, as in chapter 03.
 #
 # One layer of the pool is one array: blocks, then places in the block, then heads, then the numbers of a vector.
 
@@ -326,7 +326,8 @@ print(f"{'tokens for heads':<22} shape {tuple(mixed_up.shape)}, right is {tuple(
 # - *Keys for values*: the two slices with one name, from above.
 # - *Heads dealt in turn*: head h reads KV head `h // group`, not `h % kv_heads`. With as many KV heads as heads, as in
 #   the text on the web, nobody can see a difference.
-# - *Rows count from 0*: `is_causal=True` takes the first row for the first token. Here it stands at position {{tokens - 3}}.
+# - *Rows count from 0*: `is_causal=True` takes the first row for the first token. Here it stands at position
+#   {{tokens - 3}}.
 # - *Tokens for heads*: torch wants heads first. It does not complain. Each token now looks at heads.
 #
 # Not one of them raises an error. That is why each kernel of this course is compared with a plain and slow function.
@@ -334,8 +335,8 @@ print(f"{'tokens for heads':<22} shape {tuple(mixed_up.shape)}, right is {tuple(
 # %% [markdown]
 # ## Exercises
 #
-# Share heads, read through a table, place a chunk, fold a softmax. A wrong answer gets a counterexample, as small as one
-# can be found.
+# Share heads, read through a table, place a chunk, fold a softmax. A wrong answer gets a counterexample, as
+# small as one can be found.
 
 # %%
 exercise_links("04_paged_attention")

@@ -479,9 +479,9 @@ def rate(**settings):
 # not compare the tokens on a hit: it trusts SHA-256, and nobody has ever found a collision of it. With the faster
 # `xxhash` the root is a random number (`NONE_HASH`), so that no one can prepare a collision.
 #
-# `get_computed_blocks` finds full blocks only (but for the corner named in chapter 05), and leaves one token to compute.
-# A found block is taken with `touch`; `_maybe_evict_cached_block` forgets a key when its block is handed out. SGLang
-# keeps a real tree, `RadixCache`, and walks down its edges. (Read in vLLM 0.32.)
+# `get_computed_blocks` finds full blocks only (but for the corner named in chapter 05), and leaves one token
+# to compute. A found block is taken with `touch`; `_maybe_evict_cached_block` forgets a key when its block is
+# handed out. SGLang keeps a real tree, `RadixCache`, and walks down its edges. (Read in vLLM 0.32.)
 
 # %% [markdown]
 # ## Quiz

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 13 · From wrong to fast in CUDA
 #
-# Here is a kernel that was printed in a text for learners. It compiles. It runs. Each of its output numbers is written
-# {{writes}} times, by threads that get in each other's way, and the result is {{wrong}}. Many people have read it.
-# Nobody noticed.
+# Here is a kernel that was printed in a text for learners. Define four names that it forgets, and it compiles. It runs.
+# Each of its output numbers is written {{writes}} times, by threads that get in each other's way, and the result is
+# {{wrong}}. Many people have read it. Nobody noticed.
 #
 # How do you find such faults without a GPU? And what makes the repaired kernel fast?
 
@@ -127,15 +127,19 @@ wrong = "NaN" if any("is NaN" in text for text in found["others"]) else "off"
 # %%
 elements = 16 * 40 * 128  # of one block and layer of Llama-2-13B, keys alone
 overflow = 2**31 // elements
-in_shared = 48 * 1024 // 4
+shared_bytes = 48 * 1024  # 48 KiB, what a block of threads gets if it asks for no more
+in_shared = shared_bytes // 4
 print(f"block {overflow:,}: inside it an int of 32 bits overflows")
-print(f"{in_shared:,} tokens: their scores fill 48 KB of shared memory; one more is refused")
+print(f"{in_shared:,} tokens: their scores fill 48 KiB of shared memory "
+      f"({shared_bytes:,} bytes); one more is refused")
 print(f"{min(128, 16)} of 128 threads work in the loop over a block of 16 keys")
 
 # %% [markdown]
-# The rest in one line each. It has four names that are defined nowhere. It knows no grouped heads. One long text can't
-# be split over many blocks of threads. And it takes 32-bit numbers only. The list with all measurements is in
-# [chapter 15](15_errata.ipynb).
+# The rest in one line each. Four names are defined nowhere in the text: `MAX_BLOCKS`, `HEAD_DIM`, `NUM_HEADS` and
+# `BLOCK_SIZE`. (Our file defines them in its first lines, or it would not compile.) Beside `BLOCK_SIZE` stands a
+# `block_size` of the run, and nothing says that they are the same. It knows no grouped heads. One long text can't be
+# split over many blocks of threads. And it takes 32-bit numbers only. What we measured of these faults is listed in
+# [docs/coverage.md](../docs/coverage.md), under chapter 13.
 #
 # ## Step 1: right
 #
@@ -324,7 +328,7 @@ quiz("13_cuda", ratio=sectors["v1_repaired"] / sectors["v4_split"])
 # %% [markdown]
 # ## Next
 #
-# Now you know every part: blocks, tables, sharing, schedules, kernels. Time to decide something yourself. An hour of real
-# traffic is waiting, and three references that you can beat.
+# Now you know every part: blocks, tables, sharing, schedules, kernels. Time to decide something yourself. Real traffic is
+# waiting, and three references that you can beat.
 #
 # **[14 · Capstone](14_capstone.ipynb)** scores your own policy.

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 14 · The capstone: a policy of your own
 #
-# A busy hour of a chat service. The card is a good one, and still one person in a hundred looks at an empty screen
-# for {{first_come["ttft_p99_s"]:.0f}} seconds. You may not buy a second card. You may change one thing: who is next.
+# A rush of two minutes at a chat service. The card is a good one, and still one person in a hundred looks at an empty
+# screen for {{first_come["ttft_p99_s"]:.0f}} seconds or more. (Over the whole hour, with every second request left
+# out, it is 4.2 seconds.) You may not buy a second card. You may change one thing: who is next.
 #
 # How much can a few lines of code do for these people, and whom do they cost?
 
@@ -24,7 +25,7 @@
 #
 # - **throughput** (吞吐量): tokens a second, for the one who pays for the card;
 # - the P99 of the **time to first token** (首词延迟): the wait that one in a hundred exceeds, for the unlucky;
-# - **fairness** (公平性): are all slowed down alike? 1 is perfect, 0 means that a few bear it all.
+# - **fairness** (公平性): are all slowed down alike? 1 is perfect. With n requests the least is 1/n: one bears it all.
 #
 # Two rules that everybody proposes first:
 
@@ -40,9 +41,9 @@ predict("capstone-shortest")
 # %% [markdown]
 # ## The contest
 #
-# The traffic is the recorded hour of chapter 02. The server is Llama-2-13B on a card with 80 GB, with
-# {{arena.scenario.max_num_seqs}} seats. Our own scheduler and memory run; only the time of a step is computed. A policy
-# is a short text. It has one function, and two more things if you like.
+# The traffic is the beginning of the recorded hour of chapter 02: {{len(arrivals)}} requests. The server is Llama-2-13B
+# on a card with 80 GB, with {{arena.scenario.max_num_seqs}} seats. Our own scheduler and memory run; only the time of a
+# step is computed. A policy is a short text. It has one function, and two more things if you like.
 
 # %%
 from minipaged.lab.contest import REFERENCES, contest, play, points, references
@@ -123,21 +124,29 @@ print(table([{"name": "mine", "points": points(mine), **mine}]))
 # shows where to look: the same rule with other turns.
 
 # %%
-from minipaged.viz.style import line_of, new_figure
-
 tried = {f"turns of {steps}": play(MINE.replace("64", str(steps))).scores
          for steps in (24, 200)}
 tried = {**{name: one.scores for name, one in references().items()}, "turns of 64": mine,
          **tried}
-figure, axes = new_figure(3.6)
-for index, (name, one) in enumerate(tried.items()):
-    axes.plot(one["fairness"], one["tokens_per_s"], label=name,
-              **{**line_of(index), "linestyle": "none", "markersize": 9})
-axes.set(xlabel="fairness", ylabel="tokens a second", title="What fairness costs")
-figure.legend(loc="outside lower center", ncols=3)
+
+# %%
+from minipaged.viz.style import line_of, new_figure, styled
+
+
+@styled
+def draw_costs():
+    figure, axes = new_figure(3.6)
+    for index, (name, one) in enumerate(tried.items()):
+        axes.plot(one["fairness"], one["tokens_per_s"], label=name,
+                  **{**line_of(index), "linestyle": "none", "markersize": 9})
+    axes.set(xlabel="fairness", ylabel="tokens a second", title="What fairness costs")
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
 said = [f"{name} {one['tokens_per_s']:.0f} at {one['fairness']:.2f}"
         for name, one in tried.items()]
-show(figure, "Six policies, tokens a second over fairness: " + "; ".join(said), tried)
+show(draw_costs(), "Six policies, tokens a second over fairness: " + "; ".join(said), tried)
 
 # %% [markdown]
 # Up is good, and right is good. The points lie nearly on a curve: with these means you choose a place on it, and no
@@ -197,9 +206,9 @@ for trick in ("import os\ndef rank(row):\n    return 0",
 # %% [markdown]
 # One thing no replay can see: a rule that fits these two minutes and no others. So try the three references on the
 # whole hour, with `minipaged leaderboard references --contest hour`. It takes half a minute, and it turns the table
-# round: the last of the three becomes the first, and the first becomes the last. (These two minutes are a rush. In the
-# hour every second request is left out, and there is time to breathe between the waves.) Which of the two is *your*
-# server?
+# round: the last of the three becomes the first, and the first becomes the last. Round robin, by far the fairest in
+# these two minutes, is the least fair of the three in the hour. (These two minutes are a rush. In the hour every second
+# request is left out, and there is time to breathe between the waves.) Which of the two is *your* server?
 
 # %% [markdown]
 # ## Break it
@@ -231,7 +240,8 @@ exercise_links("14_capstone")
 # %% [markdown]
 # ## Explore
 #
-# Eight requests that are *all alike*, on {{seats}} seats. **Does any rule finish answers sooner, on average, than first
+# The explorer opens on two long requests in front. Switch *Requests* to *all alike*: eight requests on {{seats}} seats.
+# Set the *Round-robin quantum* to one step and try each policy. **Does any rule finish answers sooner, on average, than first
 # come, first served? What does round-robin with turns of one step cost here?**
 
 # %%

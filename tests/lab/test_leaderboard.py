@@ -54,6 +54,9 @@ def test_the_hour_turns_the_order_of_the_references_round():
     orders = [sorted(REFERENCES, key=lambda name: points(references(arena)[name].scores, arena))
               for arena in ("short", "hour")]
     assert orders[0] == orders[1][::-1] == ["shortest prompt", "first come", "round robin"]
+    hour = {name: played.scores for name, played in references("hour").items()}
+    assert min(hour, key=lambda name: hour[name]["fairness"]) == "round robin"
+    assert hour["first come"]["ttft_p99_s"] == pytest.approx(4.2, abs=0.05)
 
 
 def test_first_come_is_the_schedulers_own_fcfs(quick):

@@ -1,10 +1,10 @@
-"""Questions of chapter 14: a policy for an hour of real traffic."""
+"""Questions of chapter 14: a policy for real traffic."""
 from minipaged.lesson.questions import Prediction, Question
 
 PREDICTIONS = {
     "capstone-fair": Prediction(
-        "Round robin is by far the fairest. What does it cost here? Of 100 tokens a second of first come, first "
-        "served, how many are left?",
+        "In these two minutes of rush, round robin is by far the fairest. What does it cost here? Of 100 tokens a "
+        "second of first come, first served, how many are left?",
         choices={99: "Who gives up a seat keeps the blocks, until memory runs out and they are lost",
                  63: "", 25: "That is what very short turns would cost"}),
     "capstone-shortest": Prediction(

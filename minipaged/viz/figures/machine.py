@@ -98,14 +98,14 @@ def traffic_ladder(counts: Mapping[str, object], field: str = "global_load_secto
         axes.text(value, at, f"  {short(value)}{unit}", va="center", fontsize=9.5)
     if best is not None:
         axes.axvline(best, color=INK, linewidth=1.2, linestyle="--")
-        axes.annotate(f"best {short(best)}", (best, 0), (3, 4), xycoords=("data", "axes fraction"),
-                      textcoords="offset points", fontsize=9)
+        axes.text(best, len(values) - 0.2, f"  best {short(best)}", va="center", fontsize=9)  # a row of its own
     axes.set(xlim=(0, max([*values.values(), best or 0]) * 1.18 or 1),
              xlabel=label + (f" ({unit.strip()})" if unit else ""),
              title=title or f"{label[0].upper()}{label[1:]}, rung by rung")
     axes.set_yticks(range(len(values)), values)
-    axes.set_ylim(len(values) - 0.5, -0.5)
+    axes.set_ylim(len(values) - (0.5 if best is None else -0.1), -0.5)
     axes.tick_params(axis="y", length=0)
+    plain_numbers(axes.xaxis)
     said = ", ".join(f"{name} {short(value)}" for name, value in values.items())
     return Picture(figure, f"Counted {label} of {len(values)} kernels, one bar each: {said}."
                            + (f" The best possible is {short(best)}." if best is not None else ""),

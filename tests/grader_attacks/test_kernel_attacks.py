@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from minipaged.lab import exercises
-from minipaged.lab.exercises import _cuda_coalesced
+from minipaged.lab.exercises._cuda_coalesced import COALESCED as RIGHT
 from minipaged.lab.grader import batch
 
 from .classroom import hand_in, notebook
@@ -26,7 +26,7 @@ def test_no_kernel_hides_from_what_examines_it(tmp_path, cxx):
         "uncounted": (COALESCED, slow.replace("keys[k * head_dim + d]", "keys.data[k * head_dim + d]")),
         "directive": (COALESCED, slow.replace(KERNEL, f"#define sectors() requests() * 0\n{KERNEL}")),
         "counter": (COALESCED, slow.replace("int lane", "lab::num_reads = 0; int lane")),
-        "z right": (COALESCED, _cuda_coalesced.COALESCED.replace("    for (int d", "    #pragma unroll\n    for (int d")),
+        "z right": (COALESCED, RIGHT.replace("    for (int d", "    #pragma unroll\n    for (int d")),
     }
     for name, (exercise_id, source) in attacks.items():
         assert source not in (racing, slow), name

@@ -2,7 +2,6 @@
 from minipaged.core.allocator import BlockAllocator
 from minipaged.core.block_table import BlockTable
 from minipaged.core.events import Event, EventLog
-from minipaged.core.hit_rate import HitRate
 from minipaged.core.invariants import InvariantError, check_invariants
 from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.plan import Admission, ScheduledRequest, StepPlan
@@ -13,5 +12,5 @@ from minipaged.core.static_batching import StaticBatchingScheduler
 from minipaged.sampling_params import SamplingParams
 
 __all__ = ["Admission", "BlockAllocator", "BlockTable", "ContinuousBatchingScheduler", "Event", "EventLog",
-           "FinishReason", "HitRate", "InvariantError", "KVCacheManager", "PrefixCache", "Request", "RequestStatus",
+           "FinishReason", "InvariantError", "KVCacheManager", "PrefixCache", "Request", "RequestStatus",
            "SamplingParams", "ScheduledRequest", "StaticBatchingScheduler", "StepPlan", "check_invariants"]

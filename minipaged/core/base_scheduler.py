@@ -143,14 +143,12 @@ class BaseScheduler:
         self._between_steps("schedule")
         self.step_index += 1
         self._events.step = self.step_index
-        plan = self._plan = StepPlan(self.step_index, self.kv.block_size)
+        plan = self._plan = self.kv.begin_plan(self.step_index)
         try:
             self._plan_step(plan)
         except BaseException:
-            self.kv.moves.hand_over(plan)
             self.cancel(plan)
             raise
-        self.kv.moves.hand_over(plan)
         if self._events.recording:
             self._events.emit("step", scheduled={item.request_id: [item.start, len(item.token_ids)]
                                                  for item in plan.scheduled},

@@ -10,13 +10,9 @@ always takes the front of the queue; a `share` with count 1 took a block out of 
 """
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-
-from minipaged.errors import TraceFormatError
 
 #: kind -> (what happened, the fields of its data)
 KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -70,7 +66,7 @@ class Event:
 
 
 class EventLog:
-    """A list of events in order. Iterate it, index it, `select` from it, save it as JSON."""
+    """A list of events in order. Iterate it, index it, `select` from it; `minipaged.event_file` saves and loads it."""
 
     recording = True  # false: what is only needed for a report need not be computed
 
@@ -78,7 +74,7 @@ class EventLog:
         self._events: list[Event] = []
         self.step = -1  # set by the scheduler
 
-    def emit(self, kind: str, **data: object) -> None:
+    def emit(self, kind: str, /, **data: object) -> None:
         self._events.append(Event(len(self._events), self.step, kind, data))
 
     def __len__(self) -> int:
@@ -97,37 +93,12 @@ class EventLog:
             raise ValueError(f"no event kind {unknown[0]!r}; there are {', '.join(KINDS)}")
         return [event for event in self._events
                 if (not kinds or event.kind in kinds)
-                and all(event.data.get(name, _MISSING) == value for name, value in fields.items())]
+                and all(name in event.data and event.data[name] == value for name, value in fields.items())]
 
     def counts(self) -> dict[str, int]:
         """kind -> number of events, in the order of KINDS."""
         found = Counter(event.kind for event in self._events)
         return {kind: found[kind] for kind in KINDS if found[kind]}
-
-    def to_json(self) -> str:
-        """One JSON array, one event a line."""
-        return "[\n" + ",\n".join(json.dumps(event.to_dict(), ensure_ascii=False) for event in self) + "\n]\n"
-
-    def save(self, path: str | Path) -> None:
-        Path(path).write_text(self.to_json(), encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | Path) -> EventLog:
-        """Read a saved log. Errors: TraceFormatError naming the file, the event and what is wrong with it."""
-        log = cls()
-        try:
-            rows = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise TraceFormatError(f"{path} is not an event log: it is not JSON ({error})") from None
-        if not isinstance(rows, list):
-            raise TraceFormatError(f"{path} is not an event log: it holds no list")
-        for time, row in enumerate(rows):
-            known = isinstance(row, dict) and row.get("time") == time and row.get("kind") in list(KINDS)
-            if not known or not row.keys() >= {"step", *KINDS[row["kind"]][1]}:
-                raise TraceFormatError(f"{path} is not an event log: event {time} is {row!r:.80}")
-            data = {name: value for name, value in row.items() if name not in ("time", "step", "kind")}
-            log._events.append(Event(time, row["step"], row["kind"], data))
-        return log
 
 
 class NoLog(EventLog):
@@ -135,12 +106,11 @@ class NoLog(EventLog):
 
     recording = False
 
-    def emit(self, kind: str, **data: object) -> None:
+    def emit(self, kind: str, /, **data: object) -> None:
         pass
 
 
 NO_LOG = NoLog()
-_MISSING = object()
 
 
 def _show(value: object) -> str:

@@ -23,7 +23,7 @@ class KVCacheManager(PagedMemory):
         """What the prefix cache knows of a request; at least one token is left to compute."""
         if not self.enable_prefix_caching or request.skip_reading_prefix_cache:
             return NO_MATCH
-        return self.prefix_cache.match(request, request.num_tokens - 1, self.moves.unwritten)
+        return self.prefix_cache.match(request, request.num_tokens - 1, self.unwritten)
 
     def blocks_needed(self, request: Request, match: Match) -> int:
         """Free blocks that all of a request's tokens take: what others hold already is not counted.
@@ -55,7 +55,7 @@ class KVCacheManager(PagedMemory):
         computed = table.blocks[:self._blocks_for(request.num_computed_tokens)]
         if not self.host.can_save(computed):
             return False
-        self.moves.swap_outs += self.host.save(name, computed)
+        self.plan.swap_outs += self.host.save(name, computed)
         self.allocator.free_many(table.blocks, self.prefix_cache.covered, name)
         self._tables[name] = BlockTable(self.block_size)
         return True
@@ -77,7 +77,7 @@ class KVCacheManager(PagedMemory):
         for index, (host_block, block) in enumerate(zip(self.host.tables[name], found)):
             if block is None:
                 block = self._allocate(1, name, index)[0]
-                self.moves.swap_ins.append((host_block, block))
+                self.plan.swap_ins.append((host_block, block))
                 self.host.restored(host_block, block)
             self._events.emit("swap_in", block=block, host_block=host_block, request=name, index=index,
                               copied=found[index] is None)
@@ -94,18 +94,22 @@ class KVCacheManager(PagedMemory):
         False when some of its blocks would only have been filled by this plan: then nothing can be saved.
         """
         blocks = self.blocks_of(request.request_id)
-        self._withdraw_unwritten(block for block in blocks if block in self.moves.unwritten)
-        return not self.moves.drop_into(blocks)
+        self._withdraw_unwritten(block for block in blocks if block in self.unwritten)
+        before, plan = self.plan.copies + self.plan.swap_ins, self.plan
+        plan.copies = [pair for pair in plan.copies if pair[1] not in blocks]
+        plan.swap_ins = [pair for pair in plan.swap_ins if pair[1] not in blocks]
+        return plan.copies + plan.swap_ins == before
 
     def feeds_copy(self, request: Request) -> bool:
         """True while the plan under way copies from a block of this request: it must stay as it is, for a
         step restores swapped blocks, perhaps into a block that was freed, before it copies."""
-        return self.moves.copies_from(self.blocks_of(request.request_id))
+        blocks = self.blocks_of(request.request_id)
+        return any(source in blocks for source, _ in self.plan.copies)
 
     def commit(self, requests: Iterable[Request]) -> None:
         """The plan ran: what it published is written, host blocks that came back are free, and the partly
         filled last blocks of the requests that were computed can be found from now on."""
-        self.moves.unwritten.clear()
+        self.unwritten.clear()
         self.host.end_step()
         if self.prefix_cache.share_partial_blocks:
             for request in requests:
@@ -113,13 +117,13 @@ class KVCacheManager(PagedMemory):
 
     def cancel(self, plan: StepPlan) -> None:
         """The plan did not run: withdraw all that it published and what its swaps would have made true."""
-        self._withdraw_unwritten(sorted(self.moves.unwritten))
+        self._withdraw_unwritten(sorted(self.unwritten))
         self.host.forget_device(block for _, block in plan.swap_ins)
         self.host.end_step()
 
     def _withdraw_unwritten(self, blocks: Iterable[int]) -> None:
         for block in blocks:
-            self.moves.unwritten.discard(block)
+            self.unwritten.discard(block)
             self.prefix_cache.withdraw(block, keep=self.block_size - 1, reason="cancel")
 
     def reset_prefix_cache(self) -> bool:

@@ -1,8 +1,8 @@
 """Paged memory: which request holds which block, and the rules of sharing (chapters 03 and 05).
 
 It joins block tables, allocator and prefix cache. Whoever writes into a block with more than one holder
-copies it first (copy-on-write). It moves no data: copies are collected as pairs of block numbers for the
-plan of the step, and an executor does them.
+copies it first (copy-on-write). It moves no data: copies go into the plan of the step as pairs of block
+numbers, and an executor does them.
 """
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from minipaged.core.block_hash import HashFn, sha256_key
 from minipaged.core.block_table import BlockTable
 from minipaged.core.events import NO_LOG, EventLog
 from minipaged.core.host_pool import HostPool
+from minipaged.core.plan import StepPlan
 from minipaged.core.prefix_cache import PrefixCache
 from minipaged.core.request import Request
-from minipaged.core.step_moves import StepMoves
 from minipaged.errors import RequestError, whole_number
 
 
@@ -23,7 +23,8 @@ class PagedMemory:
     """Blocks for requests. `num_cpu_blocks` is the size of the host pool for swapping (0: none).
 
     `share_partial_blocks` lets requests share a partly filled last block too (vLLM shares full blocks only).
-    `allocator` and `prefix_cache` take the reader's own classes' objects in place of ours.
+    `allocator` and `prefix_cache` take the reader's own classes' objects in place of ours. `plan` takes the
+    moves; `unwritten` holds the blocks that are published though only this plan will fill them.
     """
 
     def __init__(self, num_blocks: int, block_size: int = 16, *, enable_prefix_caching: bool = True,
@@ -41,11 +42,17 @@ class PagedMemory:
         self.allocator = allocator
         self.prefix_cache = prefix_cache
         self.host = HostPool(num_cpu_blocks, block_size, events)
-        self.moves = StepMoves()
+        self.unwritten: set[int] = set()
         self._tables: dict[str, BlockTable] = {}
         self._events = NO_LOG if events is None else events
         self._events.emit("pool", num_blocks=num_blocks, block_size=block_size, num_cpu_blocks=num_cpu_blocks,
                           free_order=self.allocator.free_order)
+        self.begin_plan(-1)
+
+    def begin_plan(self, step: int) -> StepPlan:
+        """A new plan, which takes all moves from now on."""
+        self.plan = StepPlan(step, self.block_size)
+        return self.plan
 
     @property
     def free_count(self) -> int:
@@ -109,15 +116,15 @@ class PagedMemory:
     def _copy_on_write(self, request_id: str, table: BlockTable, index: int) -> None:
         copy = self._allocate(1, request_id, index)[0]
         block = table.replace(index, copy)
-        self.moves.copies.append((block, copy))
+        self.plan.copies.append((block, copy))
         self._events.emit("copy", src=block, dst=copy, request=request_id, index=index)
         self.allocator.free_many([block], self.prefix_cache.covered, request_id)
 
     def _publish(self, request: Request, first: int, last: int) -> None:
         """Publish full blocks first .. last - 1: their tokens are known, their K and V will be after this step."""
         if first < last and self.enable_prefix_caching:
-            self.moves.unwritten.update(
-                self.prefix_cache.publish(request, self.blocks_of(request.request_id), first, last))
+            blocks = self.blocks_of(request.request_id)
+            self.unwritten.update(self.prefix_cache.publish(request, blocks, first, last))
 
     def _share(self, request_id: str, blocks: Iterable[int], num_tokens: int, hold: Callable[[int], None]) -> None:
         """Start a request's table with blocks that exist, which hold its first `num_tokens` tokens."""

@@ -6,7 +6,7 @@ K and V, then attend. It returns the sampled token of every request whose `sampl
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -78,14 +78,3 @@ class StepPlan:
     def is_empty(self) -> bool:
         """True when there is nothing to run."""
         return not (self.scheduled or self.swap_outs or self.swap_ins or self.copies)
-
-    def to_dict(self) -> dict:
-        """The plan as JSON-ready data."""
-        return {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
-
-
-def _plain(value: object) -> object:
-    """Named tuples as dicts, other sequences as lists, all the way down."""
-    if hasattr(value, "_asdict"):
-        return {name: _plain(item) for name, item in value._asdict().items()}
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

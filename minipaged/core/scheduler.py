@@ -12,7 +12,6 @@ from collections.abc import Iterable
 
 from minipaged.core.base_scheduler import BaseScheduler
 from minipaged.core.events import EventLog
-from minipaged.core.hit_rate import HitRate
 from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.plan import Admission, ScheduledRequest, StepPlan
 from minipaged.core.policy import choose_victim_rule, make_policy
@@ -48,7 +47,6 @@ class ContinuousBatchingScheduler(BaseScheduler):
         whole_number("long_prefill_token_threshold", long_prefill_token_threshold, 0)
         self.enable_chunked_prefill = enable_chunked_prefill
         self.preemption_mode = preemption_mode
-        self.hit_rate = HitRate()
         self._chunk_limit = (enable_chunked_prefill and long_prefill_token_threshold) or max_num_batched_tokens
         self._reserve = int(watermark * kv.num_blocks)
         self._policy = make_policy(scheduling_policy, quantum)
@@ -118,7 +116,7 @@ class ContinuousBatchingScheduler(BaseScheduler):
                 break
             self.waiting.popleft()
             if new and request.num_preemptions == 0:
-                self._count_hits(request, start)
+                request.num_cached_tokens = start
             request.num_computed_tokens = start
             resumed = request.num_preemptions > 0 or not new
             plan.admitted.append(Admission(request.request_id, match.num_tokens, resumed))
@@ -135,11 +133,6 @@ class ContinuousBatchingScheduler(BaseScheduler):
             return self.kv.swap_in(request, count, reserve)
         start = request.num_computed_tokens
         return self.kv.grow(request, start, start + count)
-
-    def _count_hits(self, request: Request, cached_tokens: int) -> None:
-        request.num_cached_tokens = cached_tokens
-        if self.kv.enable_prefix_caching:
-            self.hit_rate.record(1, request.num_tokens, cached_tokens)
 
     # ---- when memory runs out ----
 

@@ -63,7 +63,7 @@ def two_with_one_prompt(stage: Stage) -> None:
 
 @change(KVCacheManager, "cancel")
 def what_it_published_stays(right, self, plan):
-    self.moves.unwritten.clear()
+    self.unwritten.clear()
     right(self, plan)
 
 

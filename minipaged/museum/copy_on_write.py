@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from minipaged.core import BlockAllocator, KVCacheManager
-from minipaged.core.step_moves import StepMoves
 from minipaged.museum.bug import Piece, change
 from minipaged.museum.stage import Stage, scene
 
@@ -32,16 +31,17 @@ def writes_into_the_shared_block(right, self, *args):
     return None
 
 
-@change(StepMoves, "hand_over")
-def the_copies_are_lost(right, self, plan):
-    right(self, plan)
-    plan.copies = []
+@change(KVCacheManager, "_copy_on_write")
+def the_copies_are_lost(right, self, *args):
+    right(self, *args)
+    self.plan.copies.pop()
 
 
-@change(StepMoves, "hand_over")
-def from_the_copy_to_the_original(right, self, plan):
-    right(self, plan)
-    plan.copies = [(copy, source) for source, copy in plan.copies]
+@change(KVCacheManager, "_copy_on_write")
+def from_the_copy_to_the_original(right, self, *args):
+    right(self, *args)
+    source, copy = self.plan.copies.pop()
+    self.plan.copies.append((copy, source))
 
 
 @change(KVCacheManager, "_copy_on_write")

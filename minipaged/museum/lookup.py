@@ -19,7 +19,7 @@ def same_prompt_twice(stage: Stage) -> None:
 
 @change(KVCacheManager, "match")
 def the_whole_prompt_may_hit(right, self, request):
-    return self.prefix_cache.match(request, request.num_tokens, self.moves.unwritten)
+    return self.prefix_cache.match(request, request.num_tokens, self.unwritten)
 
 
 @change(ContinuousBatchingScheduler, "schedule")

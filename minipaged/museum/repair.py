@@ -3,7 +3,7 @@
     print(museum.piece("full-hit-computes-nothing").source)     # the wrong lines
 
     def match(self, request):                                   # the same call, without the wrong line
-        return self.prefix_cache.match(request, request.num_tokens - 1, self.moves.unwritten)
+        return self.prefix_cache.match(request, request.num_tokens - 1, self.unwritten)
 
     museum.mend("full-hit-computes-nothing", match)
 """

@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from minipaged.core.request import SamplingParams
     from minipaged.errors import RequestError, whole_number
+    from minipaged.event_file import save_events
     from minipaged.models import model_path
     from minipaged.models.stories import DEMO_PROMPTS, SYSTEM_PROMPT
     from minipaged.runtime.engine import LLM
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     outputs = llm.generate(prompts, params, use_tqdm=not args.json)
     report = paging_report(llm.engine.events, llm.engine.max_model_len)
     if args.events is not None:
-        llm.engine.events.save(args.events)
+        save_events(llm.engine.events, args.events)
     if args.json:
         stories = [{"prompt": opening, "text": output.outputs[0].text, "finish_reason": output.outputs[0].finish_reason,
                     "num_cached_tokens": output.num_cached_tokens, "num_preemptions": output.metrics.num_preemptions}

@@ -27,6 +27,7 @@ from minipaged.formulas import parse_bytes
 from minipaged.runtime.attention import make_backend
 from minipaged.runtime.beam_search import BeamGroup, BeamSearchParams
 from minipaged.runtime.executor import PagedExecutor, RecomputeExecutor
+from minipaged.runtime.hit_rate import HitRate
 from minipaged.runtime.interrupts import interruptible, uninterrupted
 from minipaged.runtime.kv_pool import KVPool, block_bytes, check_fits
 from minipaged.runtime.model import DecoderModel
@@ -86,6 +87,7 @@ class LLMEngine:
             self.executor = PagedExecutor(model, self.pool, backend)
         else:
             self.executor = RecomputeExecutor(model, self._tokens_of)
+        self.hit_rate = HitRate()  # of prompt tokens in the prefix cache
         self._groups: dict[str, SequenceGroup | BeamGroup] = {}  # what the user sees, by the user's id
         self._owners: dict[str, OutputSequence | BeamGroup] = {}  # whose is a request of the scheduler
         self._seed, self._num_requests = seed, 0
@@ -358,6 +360,8 @@ class LLMEngine:
     def _run(self, plan: StepPlan) -> dict[str, int]:
         """Compute a plan: request id -> its next token."""
         self._plan, self._first_tokens, self._beam_groups = plan, [], []
+        if self.kv.enable_prefix_caching:
+            self.hit_rate.record_plan(plan, self.scheduler.requests)
         with interruptible():
             logits = self.executor.run(plan)
         names = [item.request_id for item in plan.scheduled if item.sample]

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 
 from minipaged.core import ContinuousBatchingScheduler, Request, StepPlan
 from minipaged.core.prefix_tree import NO_MATCH, Match
-from minipaged.core.step_moves import StepMoves
 from minipaged.errors import RequestError
 from minipaged.formulas import Reservation, WasteSplit, split_waste
 from minipaged.sim.regions import ALLOCATORS
@@ -45,7 +44,6 @@ class ContiguousKV:
         if fit not in ALLOCATORS:
             raise ValueError(f"fit is {fit!r}; it must be one of {', '.join(ALLOCATORS)}")
         self.num_blocks = num_slots
-        self.moves = StepMoves()  # stays empty: a region never moves
         self.max_model_len = max_model_len
         self._allocator = ALLOCATORS[fit](num_slots)
         self._slots_for = RESERVATIONS[reservation]
@@ -64,6 +62,9 @@ class ContiguousKV:
 
     def can_ever_hold(self, request: Request) -> bool:
         return self._allocator.rounded(self.slots_for(request)) <= self._largest
+
+    def begin_plan(self, step: int) -> StepPlan:
+        return StepPlan(step, self.block_size)  # its moves stay empty: a region never moves
 
     def match(self, request: Request) -> Match:
         return NO_MATCH

@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from minipaged.core.events import Event, EventLog
+from minipaged.event_file import load_events
 from minipaged.viz.film_data import encode
 from minipaged.viz.film_words import difference_in_words, first_difference, fullest, summary
 
@@ -166,7 +167,7 @@ class Film:
 
 
 def _events(source: EventLog | Iterable[Event] | str | Path) -> list[Event]:
-    return list(EventLog.load(source) if isinstance(source, (str, Path)) else source)
+    return list(load_events(source) if isinstance(source, (str, Path)) else source)
 
 
 _PAGE = """<!DOCTYPE html>

@@ -4,7 +4,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from minipaged.core.events import EventLog
+from minipaged.event_file import load_events
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from minipaged.viz.film import Film
 
-    logs = [EventLog.load(path) for path in (args.log, args.compare) if path is not None]
+    logs = [load_events(path) for path in (args.log, args.compare) if path is not None]
     labels = args.labels or [args.log.stem, args.compare.stem if args.compare else ""]
     film = Film(logs[0], *logs[1:], title=args.title or args.log.stem, labels=tuple(labels), start=args.start)
     film.save(args.output)

@@ -126,7 +126,7 @@ def admit(kv: KVCacheManager, one: Request) -> tuple[int, list[int]] | None:
 
 def done(kv: KVCacheManager, *requests: Request) -> None:
     """A step in which all tokens of these requests were computed is over."""
-    kv.moves.hand_over(StepPlan(0, kv.block_size))
+    kv.begin_plan(0)
     for one in requests:
         one.num_computed_tokens = one.num_tokens
     kv.commit(requests)
@@ -138,11 +138,17 @@ def append(kv: KVCacheManager, one: Request, tokens: Sequence[int]) -> StepPlan:
     start = one.num_tokens
     one.token_ids += tokens
     assert kv.grow(one, start, one.num_tokens) is not None
-    plan = StepPlan(0, kv.block_size)
-    kv.moves.hand_over(plan)
+    plan = moves(kv)
     one.num_computed_tokens = one.num_tokens
     kv.commit([one])
     check_invariants(kv)
+    return plan
+
+
+def moves(kv: KVCacheManager) -> StepPlan:
+    """The moves since the last call, in a plan."""
+    plan = kv.plan
+    kv.begin_plan(0)
     return plan
 
 

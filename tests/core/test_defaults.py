@@ -11,7 +11,6 @@ from minipaged.core import (
     BlockTable,
     ContinuousBatchingScheduler,
     EventLog,
-    HitRate,
     KVCacheManager,
     PrefixCache,
     Request,
@@ -27,7 +26,6 @@ LIMITS = {"max_num_seqs": 64, "max_num_batched_tokens": 2048, "max_model_len": N
 DEFAULTS = {
     BlockAllocator: {"block_size": 16, "free_order": "unhashed_first", "events": None},
     BlockTable: {"block_size": 16, "blocks": ()},
-    HitRate: {"max_requests": 1000},
     KVCacheManager: {"block_size": 16, "enable_prefix_caching": True, "share_partial_blocks": True,
                      "free_order": "unhashed_first", "num_cpu_blocks": 0, "events": None, "allocator": None,
                      "prefix_cache": None},
@@ -80,6 +78,6 @@ def test_a_new_request_has_done_nothing() -> None:
 
 
 def test_new_parts_are_empty() -> None:
-    assert (EventLog().step, len(EventLog()), StepPlan(0, 4).is_empty, HitRate().value) == (-1, 0, True, 0.0)
+    assert (EventLog().step, len(EventLog()), StepPlan(0, 4).is_empty) == (-1, 0, True)
     scheduler = ContinuousBatchingScheduler(KVCacheManager(2, 4))
     assert (scheduler.step_index, scheduler.has_unfinished, scheduler.idle_rows) == (-1, False, [])

@@ -36,13 +36,8 @@ def scene() -> ContinuousBatchingScheduler:
     c.status = RequestStatus.SWAPPED
     scheduler.running.remove(c)
     scheduler.waiting.append(c)
-    kv.moves.hand_over(ShadowPlan())
     scheduler.add_request(Request("d", [1, 2]))
     return scheduler
-
-
-class ShadowPlan:
-    """Takes the block moves of the swap above."""
 
 
 def report(scheduler) -> list[str]:

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 import pytest
 
-from minipaged.core import BlockAllocator, EventLog, KVCacheManager, PrefixCache, Request, StepPlan, check_invariants
+from minipaged.core import BlockAllocator, EventLog, KVCacheManager, PrefixCache, Request, check_invariants
 from minipaged.errors import OutOfBlocks, RequestError
 
-from .helpers import admit, append, request, tables
+from .helpers import admit, append, moves, request, tables
 
 
 def test_admission_asks_for_all_tokens_but_takes_the_blocks_of_the_chunk() -> None:
@@ -72,8 +72,7 @@ def test_a_shared_tail_takes_one_block_held_or_free(held: bool) -> None:
     before = kv.free_count
     assert kv.admit(two, match, 1) == ((1,) if held else (0,))
     assert before - kv.free_count == 1
-    plan = StepPlan(0, 4)
-    kv.moves.hand_over(plan)
+    plan = moves(kv)
     assert plan.copies == ([(0, 1)] if held else [])
 
 
@@ -94,22 +93,19 @@ def test_growing_copies_every_shared_block_that_is_written() -> None:
     child = one.fork("c")
     kv.fork(one, child)
     assert kv.grow(child, 5, 13) == (0, 3, 4, 5)
-    plan = StepPlan(0, 4)
-    kv.moves.hand_over(plan)
+    plan = moves(kv)
     assert plan.copies == [(1, 3), (2, 4)]
     assert kv.allocator.ref_count[:6] == [2, 1, 1, 1, 1, 1]
 
 
-def test_hand_over_gives_each_move_to_one_plan() -> None:
+def test_each_move_is_in_one_plan() -> None:
     kv = KVCacheManager(4, 4)
     one = request("a", 3)
     admit(kv, one)
     child = one.fork("c")
     kv.fork(one, child)
     assert append(kv, child, [1]).copies == [(0, 1)]
-    plan = StepPlan(1, 4)
-    kv.moves.hand_over(plan)
-    assert plan.is_empty
+    assert moves(kv).is_empty
 
 
 def test_tables_blocks_and_slots() -> None:

@@ -6,16 +6,19 @@ import math
 import pytest
 
 from minipaged.core import (
+    Admission,
     ContinuousBatchingScheduler,
     EventLog,
     FinishReason,
     Request,
     RequestStatus,
     SamplingParams,
+    ScheduledRequest,
     StepPlan,
     check_invariants,
 )
 from minipaged.errors import RequestError
+from minipaged.event_file import to_json
 
 from .helpers import add, answer, finish_all, idle, make, play, queues, request, tables
 from .shadow import ShadowExecutor
@@ -293,15 +296,12 @@ def test_a_plan_is_plain_data() -> None:
     add(scheduler, "a", [1, 2, 3, 4, 5])
     add(scheduler, "b", [1, 2, 3, 4, 6, 7])
     plan = scheduler.schedule()
-    assert plan.to_dict() == {
-        "step": 0, "block_size": 4,
-        "scheduled": [{"request_id": "a", "start": 0, "token_ids": [1, 2, 3, 4, 5], "block_table": [0, 1],
-                       "sample": True},
-                      {"request_id": "b", "start": 4, "token_ids": [6, 7], "block_table": [0, 2], "sample": True}],
-        "swap_outs": [], "swap_ins": [], "copies": [],
-        "admitted": [{"request_id": "a", "cached_tokens": 0, "resumed": False},
-                     {"request_id": "b", "cached_tokens": 4, "resumed": False}],
-        "preempted": []}
+    assert plan == StepPlan(
+        step=0, block_size=4,
+        scheduled=[ScheduledRequest("a", 0, (1, 2, 3, 4, 5), (0, 1), sample=True),
+                   ScheduledRequest("b", 4, (6, 7), (0, 2), sample=True)],
+        swap_outs=[], swap_ins=[], copies=[],
+        admitted=[Admission("a", 0, resumed=False), Admission("b", 4, resumed=False)], preempted=[])
     assert plan.slot_mapping == [0, 1, 2, 3, 4, 8, 9]
     assert [(item.num_tokens, item.context_len) for item in plan.scheduled] == [(5, 5), (2, 6)]
     assert plan.num_scheduled_tokens == {"a": 5, "b": 2} and plan.total_tokens == 7 and not plan.is_empty
@@ -338,7 +338,7 @@ def test_the_same_requests_give_the_same_log(options: dict) -> None:
         requests = [add(scheduler, str(number), [number % 2] * (4 + number), max_tokens=7, priority=number % 3)
                     for number in range(6)]
         finish_all(scheduler, *requests)
-        return events.to_json()
+        return to_json(events)
 
     assert log() == log()
 

@@ -3,20 +3,14 @@ from __future__ import annotations
 
 import pytest
 
-from minipaged.core import EventLog, KVCacheManager, RequestStatus, StepPlan, check_invariants
+from minipaged.core import EventLog, KVCacheManager, RequestStatus, check_invariants
 
-from .helpers import add, admit, answer, append, done, finish_all, idle, make, play, queues, request, tables
+from .helpers import add, admit, answer, append, done, finish_all, idle, make, moves, play, queues, request, tables
 from .shadow import ShadowExecutor
 
 
 def swapping(num_blocks: int = 4, num_cpu_blocks: int = 8, **options):
     return make(num_blocks, preemption_mode="swap", num_cpu_blocks=num_cpu_blocks, **options)
-
-
-def moves(kv: KVCacheManager) -> StepPlan:
-    plan = StepPlan(0, kv.block_size)
-    kv.moves.hand_over(plan)
-    return plan
 
 
 def two_in_four(log: EventLog | None = None, **options):

@@ -13,7 +13,7 @@ from array import array
 
 import pytest
 
-from minipaged.core import EventLog, HitRate, KVCacheManager, PrefixCache, Request
+from minipaged.core import EventLog, KVCacheManager, PrefixCache, Request
 from minipaged.core.block_hash import root_key, sha256_key
 from minipaged.core.prefix_cache import Match
 
@@ -282,65 +282,6 @@ def test_P10_evictable_hits_count_as_demand() -> None:
     assert kv.admit(two, kv.match(two), 2) is not None
     assert len(tables(kv)["b"]) == 2 and kv.free_count == 18
     assert kv.blocks_needed(twenty, match) == 19  # one of its hits is held now
-
-
-def test_P16_hit_rate_window_of_five_requests() -> None:
-    rate = HitRate(5)
-    assert rate.value == 0.0
-    seen = []
-    for update in ((1, 20, 9), (4, 80, 16), (1, 10, 2), (0, 50, 50), (0, 0, 0), (11, 20, 10), (22, 40, 30)):
-        rate.record(*update)
-        seen.append(rate.value)
-    assert seen == [0.45, 0.25, 0.2, 0.2, 0.2, 0.5, 0.75]
-    rate.reset()
-    assert rate.value == 0.0
-    rate.record(1, 4, 1)
-    assert rate.value == 0.25
-
-
-def test_P17_a_request_is_counted_when_it_is_admitted_not_when_it_is_refused() -> None:
-    scheduler = make(5, 16, share_partial_blocks=False)
-    add(scheduler, "seed", COMMON[:32], max_tokens=1)
-    play(scheduler)
-    assert scheduler.hit_rate.value == 0.0
-    big = add(scheduler, "big", 48, max_tokens=2)  # needs a 4th block in the next step and leaves 1
-    play(scheduler)
-    late = add(scheduler, "late", COMMON, max_tokens=1)
-    plan = play(scheduler)[0]
-    assert [item.request_id for item in plan.scheduled] == ["big"] and late.num_cached_tokens == 0
-    assert scheduler.hit_rate.value == 0 / (32 + 48)
-    assert big.is_finished
-    play(scheduler)
-    assert late.num_cached_tokens == 16  # block 0 of the seed survived, its block 1 did not
-    assert scheduler.hit_rate.value == 16 / (32 + 48 + 48)
-
-
-def test_P17_a_resumed_request_is_not_counted_again_and_caching_off_counts_nothing() -> None:
-    scheduler = make(2, 4, share_partial_blocks=False)
-    first, second = add(scheduler, "a", 4), add(scheduler, "b", 4)
-    play(scheduler, 2)
-    assert second.num_preemptions == 1
-    scheduler.abort("a")
-    play(scheduler)
-    assert second.num_cached_tokens == 0 and first.is_finished
-    assert scheduler.hit_rate.value == 0.0
-    add(scheduler, "c", range(5000, 5004), max_tokens=1)
-    scheduler.abort("b")
-    play(scheduler)
-    off = make(8, 4, enable_prefix_caching=False)
-    add(off, "a", range(9), max_tokens=1)
-    play(off)
-    add(off, "b", range(9), max_tokens=1)
-    play(off)
-    assert off.hit_rate.value == 0.0
-
-
-def test_P17_a_rotated_request_is_not_counted_again() -> None:
-    scheduler = make(8, 4, max_num_seqs=1, scheduling_policy="round_robin", quantum=1)
-    requests = [add(scheduler, name, 5) for name in "ab"]
-    plans = play(scheduler, 4)
-    assert [admission.request_id for plan in plans for admission in plan.admitted] == ["a", "b", "a", "b"]
-    assert [one.num_cached_tokens for one in requests] == [0, 0] and scheduler.hit_rate.value == 0.0
 
 
 def test_same_step_twins_share_what_the_first_of_them_fills() -> None:

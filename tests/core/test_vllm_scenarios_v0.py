@@ -9,16 +9,10 @@ from __future__ import annotations
 
 import pytest
 
-from minipaged.core import KVCacheManager, StepPlan
+from minipaged.core import KVCacheManager
 from minipaged.errors import RequestError
 
-from .helpers import add, admit, append, done, make, play, queues, request, tables
-
-
-def moves(kv: KVCacheManager) -> StepPlan:
-    plan = StepPlan(0, kv.block_size)
-    kv.moves.hand_over(plan)
-    return plan
+from .helpers import add, admit, append, done, make, moves, play, queues, request, tables
 
 
 @pytest.mark.parametrize(("watermark", "fit"), [(0.0, 4), (0.25, 3), (0.24, 4), (0.5, 2), (0.99, 1)])

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from minipaged.cli import main
-from minipaged.core import EventLog
+from minipaged.event_file import load_events
 from minipaged.runtime.demo import half_of_what_all_need
 
 
@@ -21,7 +21,7 @@ def story_model(make_model):
 def test_demo_prints_stories_and_numbers(story_model, capsys, tmp_path):
     assert main(["demo", "-m", story_model, "--max-tokens", "12", "--events", str(tmp_path / "log.json")]) == 0
     printed = capsys.readouterr().out
-    log = EventLog.load(tmp_path / "log.json")
+    log = load_events(tmp_path / "log.json")
     assert "12. " in printed and "What paging did" in printed
     assert f"│ {len(log.select('preempt'))} │" in printed.replace("  ", " ").replace("  ", " ").replace("  ", " ")
 
@@ -29,7 +29,7 @@ def test_demo_prints_stories_and_numbers(story_model, capsys, tmp_path):
 def test_demo_json_agrees_with_its_log(story_model, capsys, tmp_path):
     assert main(["demo", "-m", story_model, "--max-tokens", "20", "--json", "--events", str(tmp_path / "l.json")]) == 0
     found = json.loads(capsys.readouterr().out)
-    log, paging = EventLog.load(tmp_path / "l.json"), found["paging"]
+    log, paging = load_events(tmp_path / "l.json"), found["paging"]
     assert len(found["stories"]) == 12 and all(story["text"] for story in found["stories"])
     assert paging["preemptions"] == len(log.select("preempt")) > 0
     assert paging["blocks_copied"] == len(log.select("copy"))

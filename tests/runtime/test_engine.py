@@ -6,8 +6,8 @@ import json
 import pytest
 
 from minipaged import LLM, SamplingParams
-from minipaged.core import EventLog
 from minipaged.errors import RequestError
+from minipaged.event_file import load_events, save_events
 from minipaged.runtime.engine import LLMEngine
 from minipaged.runtime.kv_pool import block_bytes
 from minipaged.runtime.paging_report import paging_report
@@ -168,8 +168,8 @@ def test_the_report_counts_what_the_log_says(folder, tmp_path):
     common = [1, 2, 3, 4, 5, 6]
     llm.generate([common], SamplingParams(temperature=0, max_tokens=1))
     llm.generate([common + [7, 8, 9, 10], common + [11, 12, 13, 14]], SamplingParams(temperature=0, max_tokens=2))
-    llm.engine.events.save(tmp_path / "log.json")
-    report = paging_report(EventLog.load(tmp_path / "log.json"), max_model_len=64)
+    save_events(llm.engine.events, tmp_path / "log.json")
+    report = paging_report(load_events(tmp_path / "log.json"), max_model_len=64)
     assert report.num_requests == 3 and report.num_steps == 3
     assert report.tokens_computed == 6 + 4 + 4 + 1 + 1 and report.tokens_reused == 6 + 6
     assert report.tokens_recomputed == 0 and report.preemptions == 0

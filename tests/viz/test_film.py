@@ -13,6 +13,7 @@ import pytest
 from minipaged.cli import main
 from minipaged.core import Event, EventLog
 from minipaged.errors import TraceFormatError
+from minipaged.event_file import save_events
 from minipaged.viz import Film, first_difference
 from minipaged.viz.film import DATA_MIME, DIGEST_MIME, FOLDER, MODULES, module
 from minipaged.viz.film_words import fullest
@@ -202,7 +203,7 @@ def test_two_runs_are_told_with_their_difference(log) -> None:
 # ---- the command ----
 
 def test_the_command_writes_a_page(log, tmp_path, capsys) -> None:
-    log.save(tmp_path / "run.json")
+    save_events(log, tmp_path / "run.json")
     page = tmp_path / "out.html"
     assert main(["film", str(tmp_path / "run.json"), "-o", str(page), "--title", "My run"]) == 0
     text = page.read_text(encoding="utf-8")
@@ -216,7 +217,7 @@ def test_the_command_writes_a_page(log, tmp_path, capsys) -> None:
     (["nowhere.json"], "nowhere.json: No such file"), (["{run}", "--start", "99"], "start is 99"),
     (["{run}", "-o", "{folder}/missing/film.html"], "missing/film.html"), ([], "run.json")])
 def test_a_mistake_is_one_line_and_exit_code_2(log, tmp_path, capsys, arguments: list[str], message: str) -> None:
-    log.save(tmp_path / "run.json")
+    save_events(log, tmp_path / "run.json")
     filled = [text.format(run=tmp_path / "run.json", folder=tmp_path) for text in arguments]
     assert main(["film", *filled]) == 2
     error = capsys.readouterr().err

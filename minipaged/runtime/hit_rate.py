@@ -2,6 +2,10 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+
+from minipaged.core.plan import StepPlan
+from minipaged.core.request import Request
 
 
 class HitRate:
@@ -23,6 +27,12 @@ class HitRate:
             self._num_requests += requests
             while self._num_requests > self.max_requests and len(self._updates) > 1:
                 self._num_requests -= self._updates.popleft()[0]
+
+    def record_plan(self, plan: StepPlan, requests: Mapping[str, Request]) -> None:
+        """Add the requests that a plan admits for the first time."""
+        for admission in plan.admitted:
+            if not admission.resumed:
+                self.record(1, requests[admission.request_id].num_tokens, admission.cached_tokens)
 
     def reset(self) -> None:
         self._updates.clear()

@@ -8,8 +8,6 @@ A block with count 0 is in the free queue, any other is not. Its contents stay u
 freed is not evicted. Source: Kwon et al., "Efficient Memory Management for Large Language Model Serving
 with PagedAttention", SOSP 2023, section 4.
 """
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from minipaged.core.events import NO_LOG, EventLog
@@ -118,21 +116,21 @@ class BlockAllocator:
                 to_back.append(block)
             else:
                 to_front.append(block)
-        to_back.reverse()
-        for block in to_front:  # each before the last one: the tail ends up at the very front
-            self._link(block, self.num_blocks, self._next[self.num_blocks])
-        for block in to_back:
-            self._link(block, self._previous[self.num_blocks], self.num_blocks)
+        end = self.num_blocks
+        self._insert(reversed(to_front), end, self._next[end])
+        self._insert(reversed(to_back), self._previous[end], end)
+        self.free_count += len(to_front) + len(to_back)
         if self._events.recording:
-            for end, freed in (("front", to_front), ("back", to_back)):
-                for block in freed:
-                    self._events.emit("free", block=block, request=request_id, end=end,
-                                      cached=bool(keep is not None and keep[block]))
+            for block in to_front + to_back[::-1]:
+                self._events.emit("free", block=block, request=request_id, end="front" if block in to_front else "back",
+                                  cached=bool(keep is not None and keep[block]))
 
-    def _link(self, block: int, before: int, after: int) -> None:
-        self._previous[block], self._next[block] = before, after
-        self._next[before] = self._previous[after] = block
-        self.free_count += 1
+    def _insert(self, blocks: Iterable[int], before: int, after: int) -> None:
+        """Put blocks into the queue, in this order, between two that are side by side."""
+        for block in blocks:
+            self._previous[block], self._next[before] = before, block
+            before = block
+        self._next[before], self._previous[after] = after, before
 
     def _unlink(self, block: int) -> None:
         before, after = self._previous[block], self._next[block]

@@ -1,6 +1,4 @@
 """What every scheduler does: take requests, plan and commit steps, end requests (chapters 07 and 08)."""
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 

@@ -1,6 +1,4 @@
 """Keys of blocks: chained hashes and salts (chapter 06)."""
-from __future__ import annotations
-
 from array import array
 from collections.abc import Callable, Hashable
 from hashlib import sha256

@@ -3,8 +3,6 @@
 Like the page table of a process: a request sees one contiguous row of positions, memory sees blocks
 anywhere. Source: SOSP 2023 paper, section 4.2.
 """
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from minipaged.errors import BlockError, whole_number

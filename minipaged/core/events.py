@@ -8,8 +8,6 @@ A block is named by its number, a request by its id. `end` says which end of the
 blocks of one release are logged in the order in which they were put there, one by one. An allocation
 always takes the front of the queue; a `share` with count 1 took a block out of the middle.
 """
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A host block is a saved copy of one device block. While that device block is nei
 again, both hold the same contents (they are twins): a sibling that is swapped out later shares the host
 copy, and a request that returns soon may find its device block untouched and needs no restore.
 """
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from minipaged.core.allocator import BlockAllocator
@@ -25,16 +23,12 @@ class HostPool:
         self.tables: dict[str, tuple[int, ...]] = {}
         self.twins: dict[int, int] = {}
         self._events = NO_LOG if events is None else events
-        self._device_of: dict[int, int] = {}  # the twins, the other way round
+        self.device_of: dict[int, int] = {}  # the twins, the other way round
         self._returning: list[int] = []  # host blocks that this step's plan still reads
 
     @property
     def free_count(self) -> int:
         return self.allocator.free_count if self.allocator else 0
-
-    def device_of(self, host_block: int) -> int | None:
-        """The device block that has the same contents, if there is one."""
-        return self._device_of.get(host_block)
 
     def can_save(self, blocks: Iterable[int]) -> bool:
         """Is there room for those of these device blocks that have no twin? (No blocks: nothing to save.)"""
@@ -45,27 +39,25 @@ class HostPool:
         """Give a request a host copy of each block; returns the pairs to copy."""
         pairs = []
         for block in dict.fromkeys(blocks):
-            host_block = self.twins.get(block)
-            copied = host_block is None
+            copied = block not in self.twins
             if copied:
-                host_block = self.allocator.allocate()
-                self.restored(host_block, block)
-                pairs.append((block, host_block))
+                self.restored(self.allocator.allocate(), block)
+                pairs.append((block, self.twins[block]))
             else:
-                self.allocator.touch(host_block)
-            self._events.emit("swap_out", block=block, host_block=host_block, request=request_id, copied=copied)
+                self.allocator.touch(self.twins[block])
+            self._events.emit("swap_out", block=block, host_block=self.twins[block], request=request_id, copied=copied)
         self.tables[request_id] = tuple(self.twins[block] for block in blocks)
         return pairs
 
     def restored(self, host_block: int, block: int) -> None:
         """One of the two is copied to the other in this step: they are twins from now on."""
-        self.twins[block], self._device_of[host_block] = host_block, block
+        self.twins[block], self.device_of[host_block] = host_block, block
 
     def forget_device(self, blocks: Iterable[int]) -> None:
         """Device blocks are written or handed out again: they have no twins any more."""
         for block in blocks if self.twins else ():
             if block in self.twins:
-                del self._device_of[self.twins.pop(block)]
+                del self.device_of[self.twins.pop(block)]
 
     def free_after_step(self, request_id: str) -> None:
         """A request is back: drop its references, but only when the step that reads its host blocks is over."""
@@ -86,7 +78,6 @@ class HostPool:
         self.allocator.free_many(host_blocks)
         for host_block in dict.fromkeys(host_blocks):
             if self.allocator.ref_count[host_block] == 0:
-                twin = self._device_of.pop(host_block, None)
-                if twin is not None:
-                    del self.twins[twin]
+                if host_block in self.device_of:
+                    del self.twins[self.device_of.pop(host_block)]
                 self._events.emit("host_free", host_block=host_block)

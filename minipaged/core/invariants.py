@@ -3,8 +3,6 @@
 Every rule has a name that a test or a lab can ask for. It reads private state on purpose: it is the one
 place that is allowed to, so that no picture and no test has to.
 """
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -56,9 +54,9 @@ def _host(kv: KVCacheManager) -> Iterator[str]:
     for block, count in enumerate(host.allocator.ref_count if host.allocator else ()):
         if count != holders[block]:
             yield (f"host count: host block {block} has count {count}; {holders[block]} swapped request(s) hold it")
-    if {host_block: block for block, host_block in host.twins.items()} != host._device_of:
-        yield f"twins: the two directions differ: {host.twins} and {host._device_of}"
-    for host_block in host._device_of:
+    if {host_block: block for block, host_block in host.twins.items()} != host.device_of:
+        yield f"twins: the two directions differ: {host.twins} and {host.device_of}"
+    for host_block in host.device_of:
         if not holders[host_block]:
             yield f"twins: host block {host_block} has a twin, though nobody holds it"
 

@@ -3,8 +3,6 @@
 Every operation is all-or-nothing: one that is refused has changed nothing. A step is planned, run, and then
 committed or cancelled; until then, what its plan has published counts as not yet written.
 """
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from minipaged.core.block_table import BlockTable
@@ -66,7 +64,7 @@ class KVCacheManager(PagedMemory):
         A block whose old place still has its contents is taken back as it is; the others are restored.
         """
         name, table, computed = request.request_id, self.table(request.request_id), request.num_computed_tokens
-        found = [self.host.device_of(host_block) for host_block in self.host.tables[name]]
+        found = [self.host.device_of.get(host_block) for host_block in self.host.tables[name]]
         full = computed // self.block_size
         held = self._num_held(found[:full])  # a shared tail is copied: it saves nothing
         if self._blocks_for(request.num_tokens) - held + reserve > self.free_count:

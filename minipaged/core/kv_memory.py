@@ -4,8 +4,6 @@ It joins block tables, allocator and prefix cache. Whoever writes into a block w
 copies it first (copy-on-write). It moves no data: copies go into the plan of the step as pairs of block
 numbers, and an executor does them.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from minipaged.core.allocator import BlockAllocator

@@ -4,8 +4,6 @@ An executor runs a plan in this order: swap out, swap in, block copies; then, la
 K and V, then attend. It returns the sampled token of every request whose `sample` is true. The scheduler's
 `commit` comes last. A plan holds no reference to live state, so it can be printed, compared and replayed.
 """
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import NamedTuple
 

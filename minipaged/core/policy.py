@@ -3,8 +3,6 @@
 A policy orders the waiting queue and, for round-robin, takes seats back. It knows nothing of memory.
 All orders are total, so the same requests always give the same schedule.
 """
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence

@@ -13,8 +13,6 @@ serve whoever has the same ones.
 The cache holds no references. Blocks whose count is 0 keep their keys until the allocator hands them out
 again; the order of its free queue is the eviction order (least recently used first).
 """
-from __future__ import annotations
-
 from collections.abc import Collection, Hashable, Sequence
 
 from minipaged.core.block_hash import HashFn, root_key, sha256_key, show_key
@@ -136,9 +134,7 @@ class PrefixCache:
                     node = Node(key, parent, tokens)
                     self._nodes.setdefault(key, []).append(node)
                     parent.num_children += 1
-                node.blocks[block] = None
-                self.node_of[block] = node
-                self.covered[block] = size
+                node.blocks[block], self.node_of[block], self.covered[block] = None, node, size
                 published.append(block)
                 if self._events.recording:
                     self._events.emit("publish", block=block, key=show_key(key), parent=show_key(parent.key),
@@ -155,9 +151,10 @@ class PrefixCache:
         block = table[computed // size]
         tail = self._tail_of[block]
         if tail is None:
-            tail = self._tail_of[block] = Tail(self._parent(request, table, computed // size))
-            tail.parent.num_children += 1
-            self._tails.setdefault((tail.parent, request.token_ids[computed - length]), {})[block] = tail
+            parent = self._parent(request, table, computed // size)
+            tail = self._tail_of[block] = Tail(parent, request.token_ids[computed - length])
+            parent.num_children += 1
+            self._tails.setdefault((parent, tail.first), {})[block] = tail
         tail.tokens += request.token_ids[computed - length + len(tail.tokens):computed]
         self.covered[block] = length
         if self._events.recording:
@@ -167,29 +164,28 @@ class PrefixCache:
         return self.node_of[table[index - 1]] if index else self.root(request.cache_salt)
 
     def withdraw(self, block: int, keep: int = 0, reason: str = "evict") -> None:
-        """Forget every key of a block that covers more than its first `keep` tokens."""
+        """Forget every key of a block that covers more than its first `keep` tokens (fewer than a block has)."""
         node, tail = self.node_of[block], self._tail_of[block]
-        if node is not None and keep < self.block_size:
+        self.covered[block] = min(keep, len(tail.tokens)) if tail else 0
+        if node is not None:
             del node.blocks[block]
             self.node_of[block] = None
-            self.covered[block] = len(tail.tokens) if tail else 0
             self._report(block, node.key, self.block_size, reason)
             self._prune(node)
         if tail is not None and keep < len(tail.tokens):
             self._report(block, None, len(tail.tokens), reason)
-            self.covered[block] = keep
+            del tail.tokens[keep:]
             if keep:
-                del tail.tokens[keep:]
                 self._report_tail(block, tail)
             else:
                 self._drop_tail(block, tail)
 
     def _drop_tail(self, block: int, tail: Tail) -> None:
         self._tail_of[block] = None
-        start = tail.parent, tail.tokens[0]
-        del self._tails[start][block]
-        if not self._tails[start]:
-            del self._tails[start]
+        same_start = self._tails[tail.parent, tail.first]
+        del same_start[block]
+        if not same_start:
+            del self._tails[tail.parent, tail.first]
         tail.parent.num_children -= 1
         self._prune(tail.parent)
 
@@ -206,9 +202,8 @@ class PrefixCache:
             if node.parent is None:
                 self._roots.pop(node.key, None)
                 return
-            same_key = self._nodes[node.key]
-            same_key.remove(node)
-            if not same_key:
+            self._nodes[node.key].remove(node)
+            if not self._nodes[node.key]:
                 del self._nodes[node.key]
             node.parent.num_children -= 1
             node = node.parent
@@ -232,14 +227,14 @@ class PrefixCache:
     def store(self, token_ids: Sequence[int], blocks: Sequence[int], cache_salt: object = None) -> None:
         """Publish a prompt whose K and V are in these blocks (the last may be partly filled)."""
         request = Request("store", token_ids, cache_salt=cache_salt)
-        size, parent = self.block_size, self._roots.get(root_key(cache_salt))
-        request.num_computed_tokens = min(request.num_tokens, len(blocks) * size)
+        request.num_computed_tokens = min(request.num_tokens, len(blocks) * self.block_size)
+        parent = self._roots.get(root_key(cache_salt))
         for index, block in enumerate(blocks):
             known = self.node_of[block]
             if known is None or known.parent is not parent or known.tokens != self._contents(request, index):
                 self.withdraw(block, reason="overwrite")
             parent = self.node_of[block]
-        full = request.num_computed_tokens // size
+        full = request.num_computed_tokens // self.block_size
         if full:
             self.publish(request, blocks, 0, full)
         if self.share_partial_blocks:

@@ -27,10 +27,10 @@ class Node:
 class Tail:
     """The first tokens of one block, known though the block is not full."""
 
-    __slots__ = ("parent", "tokens")
+    __slots__ = ("parent", "first", "tokens")
 
-    def __init__(self, parent: Node) -> None:
-        self.parent = parent
+    def __init__(self, parent: Node, first: int) -> None:
+        self.parent, self.first = parent, first
         self.tokens: list[int] = []
 
     def usable(self, rest: Sequence[int], limit: int) -> int:

@@ -6,8 +6,6 @@ requests come first; what is left admits waiting ones. When a running request fi
 up its blocks, to be recomputed or swapped in later. Sources: Yu et al., "Orca", OSDI 2022; Agrawal et al.,
 "Sarathi-Serve", OSDI 2024; the paged memory of Kwon et al., SOSP 2023; the schedule is that of vLLM 0.32.
 """
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from minipaged.core.base_scheduler import BaseScheduler

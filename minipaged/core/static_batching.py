@@ -3,8 +3,6 @@
 Every row reserves memory for the longest request of its batch, from the first step on. A row that is done
 keeps its seat and its memory, idle, until the whole batch is done; only then may others start.
 """
-from __future__ import annotations
-
 from minipaged.core.base_scheduler import BaseScheduler
 from minipaged.core.plan import Admission, ScheduledRequest, StepPlan
 from minipaged.core.prefix_tree import NO_MATCH

@@ -155,9 +155,9 @@ def test_a_twin_is_forgotten_when_its_device_block_is_written() -> None:
     kv.fork(parent, child)
     assert kv.swap_out(parent)
     assert moves(kv).swap_outs == [(0, 0)]
-    assert kv.host.device_of(0) == 0 and kv.host.twins
+    assert kv.host.device_of.get(0) == 0 and kv.host.twins
     append(kv, child, [9])  # alone in block 0: written in place
-    assert kv.host.device_of(0) is None and not kv.host.twins
+    assert kv.host.device_of.get(0) is None and not kv.host.twins
     assert kv.swap_in(parent, 0) == (1,)
     assert moves(kv).swap_ins == [(0, 1)]
 
@@ -329,6 +329,6 @@ def test_a_restore_that_did_not_happen_makes_no_twin() -> None:
     assert [host for host, _ in plan.swap_ins] == [0]
     kv.cancel(plan)
     kv.free(parent)
-    assert kv.host.device_of(0) is None and kv.host.allocator.ref_count[0] == 1
+    assert kv.host.device_of.get(0) is None and kv.host.allocator.ref_count[0] == 1
     assert kv.swap_in(child, 0) is not None
     assert [host for host, _ in moves(kv).swap_ins] == [0]  # restored, not taken over

@@ -66,14 +66,14 @@ class Event:
 class EventLog:
     """A list of events in order. Iterate it, index it, `select` from it; `minipaged.event_file` saves and loads it."""
 
-    recording = True  # false: what is only needed for a report need not be computed
-
-    def __init__(self) -> None:
-        self._events: list[Event] = []
+    def __init__(self, recording: bool = True) -> None:
+        self.recording = recording  # false: it keeps nothing, and what only a report needs is not computed
         self.step = -1  # set by the scheduler
+        self._events: list[Event] = []
 
     def emit(self, kind: str, /, **data: object) -> None:
-        self._events.append(Event(len(self._events), self.step, kind, data))
+        if self.recording:
+            self._events.append(Event(len(self._events), self.step, kind, data))
 
     def __len__(self) -> int:
         return len(self._events)
@@ -99,16 +99,7 @@ class EventLog:
         return {kind: found[kind] for kind in KINDS if found[kind]}
 
 
-class NoLog(EventLog):
-    """What the engine reports to when no log is attached: it keeps nothing."""
-
-    recording = False
-
-    def emit(self, kind: str, /, **data: object) -> None:
-        pass
-
-
-NO_LOG = NoLog()
+NO_LOG = EventLog(recording=False)  # what the engine reports to when no log is attached
 
 
 def _show(value: object) -> str:

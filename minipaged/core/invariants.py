@@ -6,7 +6,6 @@ place that is allowed to, so that no picture and no test has to.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from minipaged.core.block_hash import root_key
 from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.prefix_tree import Node
 from minipaged.core.request import Request, RequestStatus
@@ -30,13 +29,12 @@ def check_invariants(scheduler) -> None:
 
 
 def _memory(kv: KVCacheManager) -> Iterator[str]:
-    ref_count, queue = kv.allocator.ref_count, kv.allocator.free_blocks()
-    holders = Counter(block for table in kv.tables().values() for block in set(table.blocks))
-    for block in range(kv.num_blocks):
-        if ref_count[block] != holders[block]:
-            names = [name for name, table in kv.tables().items() if block in table.blocks]
-            yield (f"reference count: block {block} has count {ref_count[block]}; {holders[block]} table(s) "
-                   f"hold it: {names}")
+    queue, tables = kv.allocator.free_blocks(), kv.tables()
+    holders = Counter(block for table in tables.values() for block in set(table.blocks))
+    for block, count in enumerate(kv.allocator.ref_count):
+        if count != holders[block]:
+            names = [name for name, table in tables.items() if block in table.blocks]
+            yield f"reference count: block {block} has count {count}; {len(names)} table(s) hold it: {names}"
     if len(queue) != len(set(queue)):
         yield f"free queue: a block is in it twice: {queue}"
     if len(queue) != kv.free_count:
@@ -81,7 +79,7 @@ def _cache(kv: KVCacheManager) -> Iterator[str]:
                 yield f"keys: a tail of {len(tail.tokens)} tokens names block {block}, which does not have it"
     nodes = [node for same_key in cache._nodes.values() for node in same_key]
     children = Counter(id(child.parent) for child in [*nodes, *cache._tail_of] if child is not None)
-    for node in [*cache._roots.values(), *nodes]:
+    for node in nodes:
         contents = f"keys: contents {_tokens(node)}"
         for block in node.blocks:
             if cache.node_of[block] is not node:
@@ -139,7 +137,7 @@ def _contents(scheduler) -> Iterator[str]:
 
 def _published(kv: KVCacheManager, request: Request, blocks: Sequence[int]) -> Iterator[str]:
     """Is every full block of a request known by what it holds?"""
-    size, parent = kv.block_size, kv.prefix_cache._roots.get(root_key(request.cache_salt))
+    size, parent = kv.block_size, kv.prefix_cache.root(request.cache_salt)
     for index, block in enumerate(blocks[:request.num_computed_tokens // size]):
         node, tokens = kv.prefix_cache.node_of[block], request.token_ids[index * size:(index + 1) * size]
         if node is None or block not in node.blocks or node.parent is not parent or _tokens(node) != tokens:

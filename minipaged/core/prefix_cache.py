@@ -36,7 +36,7 @@ class PrefixCache:
         self.node_of: list[Node | None] = [None] * num_blocks
         self._hash_fn = hash_fn
         self._events = NO_LOG if events is None else events
-        self._roots: dict[Hashable, Node] = {}
+        self._top = Node(None)  # above the roots, one root a salt
         self._nodes: dict[Hashable, list[Node]] = {}  # key -> contents with that key (two on a collision)
         self._tails: dict[tuple[Node, int], dict[int, Tail]] = {}  # (parent, first token) -> block -> tail
         self._tail_of: list[Tail | None] = [None] * num_blocks
@@ -53,7 +53,7 @@ class PrefixCache:
         `unwritten` blocks are filled by the very step that is being planned: they may be shared whole, for
         a step writes before it attends, but not in part, for it copies before it writes.
         """
-        node = self._roots.get(root_key(request.cache_salt))
+        node = self.root(request.cache_salt)
         if node is None:
             return NO_MATCH
         blocks: list[int] = []
@@ -102,18 +102,23 @@ class PrefixCache:
         """The tokens of one block of a request."""
         return request.packed_tokens()[index * self.block_size:(index + 1) * self.block_size].tobytes()
 
-    def root(self, cache_salt: object) -> Node:
-        """The parent of every first block with this salt."""
-        key = root_key(cache_salt)
-        if key not in self._roots:
-            self._roots[key] = Node(key)
-        return self._roots[key]
+    def root(self, cache_salt: object) -> Node | None:
+        """The parent of every first block with this salt, if there is any."""
+        return self._find(self._top, root_key(cache_salt), b"")
 
     def _find(self, parent: Node, key: Hashable, tokens: bytes) -> Node | None:
         for node in self._nodes.get(key, ()):
             if node.parent is parent and node.tokens == tokens:
                 return node
         return None
+
+    def _find_or_make(self, parent: Node, key: Hashable, tokens: bytes) -> Node:
+        node = self._find(parent, key, tokens)
+        if node is None:
+            node = Node(key, parent, tokens)
+            self._nodes.setdefault(key, []).append(node)
+            parent.num_children += 1
+        return node
 
     # ---- publishing and withdrawing ----
 
@@ -128,12 +133,7 @@ class PrefixCache:
             block, key = table[index], keys[index]
             node = self.node_of[block]
             if node is None:
-                tokens = packed[index * size:(index + 1) * size].tobytes()
-                node = self._find(parent, key, tokens)
-                if node is None:
-                    node = Node(key, parent, tokens)
-                    self._nodes.setdefault(key, []).append(node)
-                    parent.num_children += 1
+                node = self._find_or_make(parent, key, packed[index * size:(index + 1) * size].tobytes())
                 node.blocks[block], self.node_of[block], self.covered[block] = None, node, size
                 published.append(block)
                 if self._events.recording:
@@ -161,7 +161,10 @@ class PrefixCache:
             self._report_tail(block, tail)
 
     def _parent(self, request: Request, table: Sequence[int], index: int) -> Node:
-        return self.node_of[table[index - 1]] if index else self.root(request.cache_salt)
+        """The contents that block `index` of a request goes on from."""
+        if index:
+            return self.node_of[table[index - 1]]
+        return self._find_or_make(self._top, root_key(request.cache_salt), b"")
 
     def withdraw(self, block: int, keep: int = 0, reason: str = "evict") -> None:
         """Forget every key of a block that covers more than its first `keep` tokens (fewer than a block has)."""
@@ -198,10 +201,7 @@ class PrefixCache:
 
     def _prune(self, node: Node) -> None:
         """Drop contents that no block holds and nothing hangs on, upwards."""
-        while not (node.blocks or node.num_children):
-            if node.parent is None:
-                self._roots.pop(node.key, None)
-                return
+        while node is not self._top and not (node.blocks or node.num_children):
             self._nodes[node.key].remove(node)
             if not self._nodes[node.key]:
                 del self._nodes[node.key]
@@ -228,7 +228,7 @@ class PrefixCache:
         """Publish a prompt whose K and V are in these blocks (the last may be partly filled)."""
         request = Request("store", token_ids, cache_salt=cache_salt)
         request.num_computed_tokens = min(request.num_tokens, len(blocks) * self.block_size)
-        parent = self._roots.get(root_key(cache_salt))
+        parent = self.root(cache_salt)
         for index, block in enumerate(blocks):
             known = self.node_of[block]
             if known is None or known.parent is not parent or known.tokens != self._contents(request, index):

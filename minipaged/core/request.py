@@ -45,11 +45,6 @@ class Request:
     everything (its blocks are still published).
     """
 
-    __slots__ = ("request_id", "token_ids", "num_prompt_tokens", "params", "priority", "arrival", "cache_salt",
-                 "skip_reading_prefix_cache", "status", "finish_reason", "num_computed_tokens",
-                 "num_cached_tokens", "num_preemptions", "steps_in_seat", "block_keys", "max_num_tokens",
-                 "outgrows_pool", "stop_tokens", "_packed")
-
     def __init__(self, request_id: str, prompt_token_ids: Sequence[int], params: SamplingParams | None = None, *,
                  priority: float = 0, arrival: float | None = None, cache_salt: object = None,
                  skip_reading_prefix_cache: bool = False) -> None:
@@ -60,12 +55,12 @@ class Request:
             self.token_ids = [int(index(token)) for token in prompt_token_ids]
         except TypeError:
             raise RequestError(f"request {request_id}: a prompt is a list of integer token ids; got "
-                               f"{_short(prompt_token_ids)}") from None
+                               f"{prompt_token_ids!r:.60}") from None
         if not self.token_ids:
             raise RequestError(f"request {request_id}: the prompt is empty; give at least 1 token")
         for token in (min(self.token_ids), max(self.token_ids)):
             if not 0 <= token < 2**63:
-                raise RequestError(f"request {request_id}: {_short(token)} is not a token id; ids are 0 to 2^63 - 1")
+                raise RequestError(f"request {request_id}: {token!r:.60} is not a token id; ids are 0 to 2^63 - 1")
         for name, rank in (("priority", priority), ("arrival", 0 if arrival is None else arrival)):
             if not isinstance(rank, Real) or rank != rank:
                 raise RequestError(f"request {request_id}: {name} is {rank!r}; it must be a number")
@@ -128,8 +123,3 @@ class Request:
     def __repr__(self) -> str:
         return (f"Request({self.request_id!r}, {self.status.value}, {self.num_computed_tokens} of "
                 f"{self.num_tokens} tokens computed)")
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -113,7 +113,7 @@ BREAKS: dict[str, tuple[Callable, list[str]]] = {
         "keys: contents [7, 7, 7, 7] name block 5, which has other contents"]),
     "a node that counts too many children": (lambda s: setattr(node(s, 3), "num_children", 2), [
         "keys: contents [7, 7, 7, 7] count 2 children; there are 1"]),
-    "contents that nobody needs": (lambda s: s.kv.prefix_cache.root("x"), [
+    "contents that nobody needs": (lambda s: s.kv.prefix_cache._find_or_make(s.kv.prefix_cache._top, b"x", b""), [
         "keys: contents [] are kept, though no block holds them"]),
     "a place for tails without any": (lambda s: s.kv.prefix_cache._tails.update({(node(s, 0), 8): {}}), [
         "keys: a place for tails after [1, 2, 3, 4] has none"]),

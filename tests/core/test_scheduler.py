@@ -34,7 +34,7 @@ from .shadow import ShadowExecutor
     (["x"], "request a: a prompt is a list of integer token ids; got ['x']"),
     (7, "request a: a prompt is a list of integer token ids; got 7"),
     (["long text"] * 20, "request a: a prompt is a list of integer token ids; got "
-                         "['long text', 'long text', 'long text', 'long text', 'lon..."),
+                         "['long text', 'long text', 'long text', 'long text', 'long t"),
 ])
 def test_bad_prompts_are_refused(prompt: object, message: str) -> None:
     with pytest.raises(RequestError) as refused:

@@ -35,15 +35,15 @@ def _memory(kv: KVCacheManager) -> Iterator[str]:
         if count != holders[block]:
             names = [name for name, table in tables.items() if block in table.blocks]
             yield f"reference count: block {block} has count {count}; {len(names)} table(s) hold it: {names}"
-    if len(queue) != len(set(queue)):
+    free = set(queue)
+    if len(queue) != len(free):
         yield f"free queue: a block is in it twice: {queue}"
     if len(queue) != kv.free_count:
         yield f"free queue: it has {len(queue)} blocks, free_count says {kv.free_count}"
-    for block in range(kv.num_blocks):
-        if block not in holders and block not in queue:
-            yield f"leak: no table holds block {block} and it is not in the free queue"
-        if block in holders and block in queue:
-            yield f"free queue: block {block} is in it, though a table holds it"
+    for block in sorted(free & holders.keys()):
+        yield f"free queue: block {block} is in it, though a table holds it"
+    for block in sorted(set(range(kv.num_blocks)) - free - holders.keys()):
+        yield f"leak: no table holds block {block} and it is not in the free queue"
 
 
 def _host(kv: KVCacheManager) -> Iterator[str]:
@@ -80,14 +80,14 @@ def _cache(kv: KVCacheManager) -> Iterator[str]:
     nodes = [node for same_key in cache._nodes.values() for node in same_key]
     children = Counter(id(child.parent) for child in [*nodes, *cache._tail_of] if child is not None)
     for node in nodes:
-        contents = f"keys: contents {_tokens(node)}"
         for block in node.blocks:
             if cache.node_of[block] is not node:
-                yield f"{contents} name block {block}, which has other contents"
+                yield f"keys: contents {_tokens(node)} name block {block}, which has other contents"
         if not (node.blocks or node.num_children):
-            yield f"{contents} are kept, though no block holds them"
+            yield f"keys: contents {_tokens(node)} are kept, though no block holds them"
         if node.num_children != children[id(node)]:
-            yield f"{contents} count {node.num_children} children; there are {children[id(node)]}"
+            yield (f"keys: contents {_tokens(node)} count {node.num_children} children; there are "
+                   f"{children[id(node)]}")
 
 
 def _tokens(node: Node) -> list[int]:

@@ -16,6 +16,14 @@ PARAMS = SamplingParams(temperature=0, max_tokens=6)
 PROMPTS = [[5, 6, 7, 8, 9], [15, 16, 17], [5, 6, 7, 8, 30, 31], [1], [5, 6, 7, 8, 30, 31, 32, 33, 34]]
 
 
+@pytest.fixture(autouse=True)
+def pythons_own_handler():
+    """A shell starts background jobs with Ctrl-C switched off; these tests need Python's own handler."""
+    old = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, old)
+
+
 def interrupt() -> None:
     signal.raise_signal(signal.SIGINT)  # os.kill would end the process on Windows
 

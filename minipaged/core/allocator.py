@@ -86,8 +86,10 @@ class BlockAllocator:
     def touch(self, block: int) -> None:
         """One more holder, also of a free block whose contents are still wanted (a prefix hit)."""
         self._check(block)
-        if self.ref_count[block] == 0:
-            self._unlink(block)
+        if self.ref_count[block] == 0:  # it leaves the queue, wherever it stands
+            before, after = self._previous[block], self._next[block]
+            self._next[before], self._previous[after] = after, before
+            self.free_count -= 1
         self.ref_count[block] += 1
 
     def free(self, block: int) -> None:
@@ -131,11 +133,6 @@ class BlockAllocator:
             self._previous[block], self._next[before] = before, block
             before = block
         self._next[before], self._previous[after] = after, before
-
-    def _unlink(self, block: int) -> None:
-        before, after = self._previous[block], self._next[block]
-        self._next[before], self._previous[after] = after, before
-        self.free_count -= 1
 
     def _check(self, block: int) -> None:
         if not (isinstance(block, int) and 0 <= block < self.num_blocks):

@@ -99,14 +99,12 @@ class BaseScheduler:
     def finish(self, request_id: str, reason: FinishReason) -> bool:
         """End a request now (abort, or a stop string that the engine found)."""
         request = self.requests.get(request_id)
-        if request is None:
-            return False
-        queue = self.running if request.status is RUNNING else self.waiting
-        queue.remove(request)
-        self._end(request, reason)
-        return True
+        if request is not None:
+            self._end(request, reason)
+        return request is not None
 
     def _end(self, request: Request, reason: FinishReason) -> None:
+        (self.running if request.status is RUNNING else self.waiting).remove(request)
         if request.status is not WAITING:
             self._free(request)
         del self.requests[request.request_id]
@@ -185,7 +183,6 @@ class BaseScheduler:
             self._events.emit("commit", tokens={item.request_id: sampled[item.request_id]
                                                 for item in plan.scheduled if item.sample})
         for request, reason in finished:
-            self.running.remove(request)
             self._end(request, reason)
         return [request for request, _ in finished]
 

@@ -9,7 +9,6 @@ blocks of one release are logged in the order in which they were put there, one 
 always takes the front of the queue; a `share` with count 1 took a block out of the middle.
 """
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 #: kind -> (what happened, the fields of its data)
@@ -63,39 +62,32 @@ class Event:
         return {"time": self.time, "step": self.step, "kind": self.kind, **self.data}
 
 
-class EventLog:
-    """A list of events in order. Iterate it, index it, `select` from it; `minipaged.event_file` saves and loads it."""
+class EventLog(list[Event]):
+    """The events in order, with `select` and `counts`; `minipaged.event_file` saves and loads it."""
 
     def __init__(self, recording: bool = True) -> None:
         self.recording = recording  # false: it keeps nothing, and what only a report needs is not computed
         self.step = -1  # set by the scheduler
-        self._events: list[Event] = []
 
     def emit(self, kind: str, /, **data: object) -> None:
         if self.recording:
-            self._events.append(Event(len(self._events), self.step, kind, data))
+            self.append(Event(len(self), self.step, kind, data))
 
-    def __len__(self) -> int:
-        return len(self._events)
-
-    def __iter__(self) -> Iterator[Event]:
-        return iter(self._events)
-
-    def __getitem__(self, item):
-        return self._events[item]
+    def __repr__(self) -> str:
+        return f"EventLog of {len(self)} events: {self.counts()}"
 
     def select(self, *kinds: str, **fields: object) -> list[Event]:
         """The events of these kinds (all when none is named) whose data has these values."""
         unknown = [kind for kind in kinds if kind not in KINDS]
         if unknown:
             raise ValueError(f"no event kind {unknown[0]!r}; there are {', '.join(KINDS)}")
-        return [event for event in self._events
+        return [event for event in self
                 if (not kinds or event.kind in kinds)
                 and all(name in event.data and event.data[name] == value for name, value in fields.items())]
 
     def counts(self) -> dict[str, int]:
         """kind -> number of events, in the order of KINDS."""
-        found = Counter(event.kind for event in self._events)
+        found = Counter(event.kind for event in self)
         return {kind: found[kind] for kind in KINDS if found[kind]}
 
 

@@ -102,12 +102,11 @@ def _queues(scheduler) -> Iterator[str]:
     for name in sorted(scheduler.requests.keys() | listed.keys()):
         if listed[name] != 1 or name not in scheduler.requests:
             yield f"queues: request {name} is in {listed[name]} queue(s)"
-    for request in running:
-        if request.status is not RequestStatus.RUNNING:
-            yield f"queues: request {request.request_id} has a seat and is {request.status.value}"
-    for request in waiting:
-        if request.status in (RequestStatus.RUNNING, RequestStatus.FINISHED):
-            yield f"queues: request {request.request_id} waits and is {request.status.value}"
+    waits = (RequestStatus.WAITING, RequestStatus.PAUSED, RequestStatus.SWAPPED)
+    for queue, states, place in ((running, (RequestStatus.RUNNING,), "has a seat"), (waiting, waits, "waits")):
+        for request in queue:
+            if request.status not in states:
+                yield f"queues: request {request.request_id} {place} and is {request.status.value}"
 
 
 def _contents(scheduler) -> Iterator[str]:

@@ -32,13 +32,11 @@ class PagedMemory:
         self.num_blocks = whole_number("num_blocks", num_blocks, 1)
         self.block_size = whole_number("block_size", block_size, 1)
         self.enable_prefix_caching = enable_prefix_caching
-        if allocator is None:
-            allocator = BlockAllocator(num_blocks, block_size, free_order=free_order, events=events)
-        if prefix_cache is None:  # an empty one is false
-            prefix_cache = PrefixCache(num_blocks, block_size, hash_fn=hash_fn, events=events,
-                                       share_partial_blocks=share_partial_blocks and enable_prefix_caching)
-        self.allocator = allocator
-        self.prefix_cache = prefix_cache
+        self.allocator = allocator if allocator is not None else BlockAllocator(
+            num_blocks, block_size, free_order=free_order, events=events)
+        self.prefix_cache = prefix_cache if prefix_cache is not None else PrefixCache(  # an empty one is false
+            num_blocks, block_size, hash_fn=hash_fn, events=events,
+            share_partial_blocks=share_partial_blocks and enable_prefix_caching)
         self.host = HostPool(num_cpu_blocks, block_size, events)
         self.unwritten: set[int] = set()
         self._tables: dict[str, BlockTable] = {}

@@ -136,9 +136,7 @@ class PrefixCache:
                 node = self._find_or_make(parent, key, packed[index * size:(index + 1) * size].tobytes())
                 node.blocks[block], self.node_of[block], self.covered[block] = None, node, size
                 published.append(block)
-                if self._events.recording:
-                    self._events.emit("publish", block=block, key=show_key(key), parent=show_key(parent.key),
-                                      num_tokens=size, tail=False)
+                self._report_publish(block, key, parent, size)
             parent = node
         return published
 
@@ -157,8 +155,7 @@ class PrefixCache:
             self._tails.setdefault((parent, tail.first), {})[block] = tail
         tail.tokens += request.token_ids[computed - length + len(tail.tokens):computed]
         self.covered[block] = length
-        if self._events.recording:
-            self._report_tail(block, tail)
+        self._report_publish(block, None, tail.parent, length)
 
     def _parent(self, request: Request, table: Sequence[int], index: int) -> Node:
         """The contents that block `index` of a request goes on from."""
@@ -179,7 +176,7 @@ class PrefixCache:
             self._report(block, None, len(tail.tokens), reason)
             del tail.tokens[keep:]
             if keep:
-                self._report_tail(block, tail)
+                self._report_publish(block, None, tail.parent, keep)
             else:
                 self._drop_tail(block, tail)
 
@@ -208,9 +205,10 @@ class PrefixCache:
             node.parent.num_children -= 1
             node = node.parent
 
-    def _report_tail(self, block: int, tail: Tail) -> None:
-        self._events.emit("publish", block=block, key=None, parent=show_key(tail.parent.key),
-                          num_tokens=len(tail.tokens), tail=True)
+    def _report_publish(self, block: int, key: Hashable, parent: Node, num_tokens: int) -> None:
+        if self._events.recording:
+            self._events.emit("publish", block=block, key=show_key(key), parent=show_key(parent.key),
+                              num_tokens=num_tokens, tail=key is None)
 
     def _report(self, block: int, key: Hashable, num_tokens: int, reason: str) -> None:
         if self._events.recording:

@@ -49,7 +49,6 @@ class ContinuousBatchingScheduler(BaseScheduler):
         self._reserve = int(watermark * kv.num_blocks)
         self._policy = make_policy(scheduling_policy, quantum)
         self._choose_victim = choose_victim_rule(victim, scheduling_policy)
-        self._counts_steps = scheduling_policy == "round_robin"
         self._budget = 0  # tokens left in the plan under way
 
     def _check_prompt(self, request: Request) -> None:
@@ -66,7 +65,7 @@ class ContinuousBatchingScheduler(BaseScheduler):
         self._schedule_running(plan)
         if not plan.preempted:
             self._admit_waiting(plan)
-        if self._counts_steps:
+        if self.scheduling_policy == "round_robin":
             # Who lost its memory keeps the seat until it has a new token: else all could start again for ever.
             sampling = {item.request_id for item in plan.scheduled if item.sample}
             for request in self.running:

@@ -37,8 +37,7 @@ class StaticBatchingScheduler(BaseScheduler):
 
     def _choose_rows(self) -> tuple[list[Request], int]:
         """The rows of the next batch and the blocks that each reserves."""
-        rows: list[Request] = []
-        prompts = longest = 0
+        rows, prompts, longest = [], 0, 0
         for request in self.waiting:
             tokens = min(request.max_num_tokens, self.kv.num_blocks * self.kv.block_size)
             blocks = -(-max(longest, tokens) // self.kv.block_size)

@@ -4,12 +4,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from minipaged.core.events import KINDS, EventLog
+from minipaged.core.events import KINDS, Event, EventLog
 from minipaged.errors import TraceFormatError
 
 
+def to_dict(event: Event) -> dict:
+    return {"time": event.time, "step": event.step, "kind": event.kind, **event.data}
+
+
 def to_json(log: EventLog) -> str:
-    return "[\n" + ",\n".join(json.dumps(event.to_dict(), ensure_ascii=False) for event in log) + "\n]\n"
+    return "[\n" + ",\n".join(json.dumps(to_dict(event), ensure_ascii=False) for event in log) + "\n]\n"
 
 
 def save_events(log: EventLog, path: str | Path) -> None:

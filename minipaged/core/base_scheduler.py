@@ -7,14 +7,15 @@ from minipaged.core.events import NO_LOG, EventLog
 from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.plan import StepPlan
 from minipaged.core.policy import FCFS
-from minipaged.core.request import FinishReason, Request, RequestStatus
+from minipaged.core.request import FINISHED, RUNNING, WAITING, FinishReason, Request
 from minipaged.errors import RequestError, whole_number
-
-RUNNING, WAITING = RequestStatus.RUNNING, RequestStatus.WAITING
 
 
 class BaseScheduler:
-    """Requests in two queues and one plan at a time. A subclass fills the plan in `_plan_step`.
+    """Requests in two queues and one plan at a time.
+
+    A subclass fills the plan (`_plan_step`) and, when it did not run, sends back whom it touched
+    (`_return_to_queue`).
 
     `running` is in order of admission; `waiting` holds all others, with and without memory, next one first.
     """
@@ -65,7 +66,6 @@ class BaseScheduler:
             encode(request.cache_salt)
         except TypeError as error:
             raise RequestError(f"request {name}: {error}") from None
-        self._check_prompt(request)
         self._register(request)
         self._policy.enqueue(self.waiting, request)
         self._events.emit("add", request=name, num_tokens=prompt, max_num_tokens=request.max_num_tokens,
@@ -74,9 +74,6 @@ class BaseScheduler:
     def _check_id(self, name: str) -> None:
         if name in self.requests:
             raise RequestError(f"request id {name!r} is in use; give each request its own id")
-
-    def _check_prompt(self, request: Request) -> None:
-        """More reasons to refuse a request."""
 
     def _register(self, request: Request) -> None:
         if self.max_model_len is not None:
@@ -108,7 +105,7 @@ class BaseScheduler:
         if request.status is not WAITING:
             self._free(request)
         del self.requests[request.request_id]
-        request.status = RequestStatus.FINISHED
+        request.status = FINISHED
         request.finish_reason = reason
         self._events.emit("finish", request=request.request_id, reason=reason.value, num_tokens=request.num_tokens)
 
@@ -120,6 +117,14 @@ class BaseScheduler:
         self.kv.free(request)
         request.num_computed_tokens = 0
         request.status = WAITING
+
+    def _send_back(self, requests: list[Request]) -> list[str]:
+        """Running requests lose seat and memory and wait again, in the same order; returns their ids."""
+        for request in reversed(requests):
+            self.running.remove(request)
+            self._drop_memory(request)
+            self._policy.requeue(self.waiting, request)
+        return [request.request_id for request in requests]
 
     # ---- one step ----
 
@@ -151,16 +156,13 @@ class BaseScheduler:
                               free_blocks=self.kv.free_count, waiting=len(self.waiting), running=len(self.running))
         return plan
 
-    def _plan_step(self, plan: StepPlan) -> None:
-        raise NotImplementedError
-
     def commit(self, plan: StepPlan, sampled: Mapping[str, int]) -> list[Request]:
         """Apply what a plan computed. `sampled` has a token for every scheduled request with `sample`.
 
         Returns the requests that finished; their blocks are free. Requests aborted meanwhile are skipped.
         """
         self._expect(plan)
-        missing = [item.request_id for item in plan.scheduled if item.sample and item.request_id not in sampled]
+        missing = [name for name, _, _, _, sample in plan.scheduled if sample and name not in sampled]
         if missing:
             raise ValueError(f"no sampled token for request {missing[0]}; the plan asked for one")
         self._plan = None
@@ -208,10 +210,6 @@ class BaseScheduler:
         self._plan = None
         self.kv.cancel(plan)
         self._events.emit("cancel", returned=self._return_to_queue(plan))
-
-    def _return_to_queue(self, plan: StepPlan) -> list[str]:
-        raise NotImplementedError
-
     def _expect(self, plan: StepPlan) -> None:
         if plan is not self._plan:
             raise ValueError(f"the plan of step {plan.step} is not the one under way; each plan is committed or "

@@ -18,23 +18,17 @@ def root_key(cache_salt: object) -> bytes:
 
 
 def encode(value: object) -> bytes:
-    """Write a salt so that different values never give the same bytes: type, length, contents.
+    """Write a salt as Python writes it, so that different values never give the same bytes.
 
     Takes None, bool, int, float, text, bytes, and lists or tuples of these; anything else is a TypeError
     (of an image or a tensor pass its shape, its dtype and a strong hash of its bytes).
     """
     if isinstance(value, (list, tuple)):
-        name, body = "tuple", b"".join(encode(item) for item in value)
-    elif type(value) is bytes:
-        name, body = "bytes", value
-    elif type(value) is str:
-        name, body = "str", value.encode("utf-8", "surrogatepass")
-    elif value is None or type(value) in (bool, int, float):
-        name, body = type(value).__name__, repr(value).encode()
-    else:
-        raise TypeError(f"a cache salt can't hold a {type(value).__name__}; use None, numbers, text, bytes or "
-                        "tuples of these")
-    return f"{name}:{len(body)}:".encode() + body
+        return b"(" + b"".join(encode(item) + b"," for item in value) + b")"
+    if value is None or type(value) in (bool, int, float, str, bytes):
+        return repr(value).encode()
+    raise TypeError(f"a cache salt can't hold a {type(value).__name__}; use None, numbers, text, bytes or tuples of "
+                    "these")
 
 
 def show_key(key: Hashable) -> str | None:

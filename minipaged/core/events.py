@@ -55,11 +55,8 @@ class Event:
             raise AttributeError(f"a {self.kind!r} event has no {name!r}; it has {sorted(self.data)}") from None
 
     def __str__(self) -> str:
-        fields = " ".join(f"{name}={_show(value)}" for name, value in self.data.items())
+        fields = " ".join(f"{name}={value}" for name, value in self.data.items()).replace("'", "")
         return f"{self.time:>5} step {self.step:>3}  {self.kind:<9} {fields}"
-
-    def to_dict(self) -> dict:
-        return {"time": self.time, "step": self.step, "kind": self.kind, **self.data}
 
 
 class EventLog(list[Event]):
@@ -92,9 +89,3 @@ class EventLog(list[Event]):
 
 
 NO_LOG = EventLog(recording=False)  # what the engine reports to when no log is attached
-
-
-def _show(value: object) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {item}" for key, item in value.items()) + "}"
-    return str(value)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.prefix_tree import Node
-from minipaged.core.request import Request, RequestStatus
+from minipaged.core.request import PAUSED, RUNNING, SWAPPED, WAITING, Request
 
 
 class InvariantError(AssertionError):
@@ -102,8 +102,7 @@ def _queues(scheduler) -> Iterator[str]:
     for name in sorted(scheduler.requests.keys() | listed.keys()):
         if listed[name] != 1 or name not in scheduler.requests:
             yield f"queues: request {name} is in {listed[name]} queue(s)"
-    waits = (RequestStatus.WAITING, RequestStatus.PAUSED, RequestStatus.SWAPPED)
-    for queue, states, place in ((running, (RequestStatus.RUNNING,), "has a seat"), (waiting, waits, "waits")):
+    for queue, place, states in ((running, "has a seat", [RUNNING]), (waiting, "waits", [WAITING, PAUSED, SWAPPED])):
         for request in queue:
             if request.status not in states:
                 yield f"queues: request {request.request_id} {place} and is {request.status.value}"
@@ -112,11 +111,11 @@ def _queues(scheduler) -> Iterator[str]:
 def _contents(scheduler) -> Iterator[str]:
     kv, tables = scheduler.kv, scheduler.kv.tables()
     for name in tables.keys() - {request.request_id for request in scheduler.idle_rows}:
-        if name not in scheduler.requests or scheduler.requests[name].status is RequestStatus.WAITING:
+        if name not in scheduler.requests or scheduler.requests[name].status is WAITING:
             yield f"leak: request {name} holds blocks, though it is not live or waits without memory"
     for name, request in scheduler.requests.items():
         computed = request.num_computed_tokens
-        if request.status is RequestStatus.WAITING:
+        if request.status is WAITING:
             if computed:
                 yield f"table: request {name} waits with {computed} tokens computed"
             continue
@@ -125,7 +124,7 @@ def _contents(scheduler) -> Iterator[str]:
             continue
         if computed >= request.num_tokens:
             yield f"progress: request {name} has {computed} of {request.num_tokens} tokens computed; nothing is left"
-        swapped = request.status is RequestStatus.SWAPPED
+        swapped = request.status is SWAPPED
         held = kv.host.tables[name] if swapped else tables[name].blocks
         if len(held) * kv.block_size < computed:
             yield (f"table: request {name} has {computed} tokens computed in only {len(held)} block(s) of "

@@ -64,9 +64,8 @@ class PrefixCache:
             node = child
             blocks.append(next(iter(node.blocks)))
         start = len(blocks) * self.block_size
-        if not self.share_partial_blocks:
-            return Match(blocks, None, start)
-        tail, length = self._match_tail(node, request, start, min(limit - start, self.block_size - 1), unwritten)
+        most = min(limit - start, self.block_size - 1) if self.share_partial_blocks else 0
+        tail, length = self._match_tail(node, request, start, most, unwritten)
         return Match(blocks, tail, start + length)
 
     def _match_tail(self, node: Node, request: Request, start: int, limit: int,
@@ -80,14 +79,10 @@ class PrefixCache:
             for block in full.blocks if full else ():
                 if block not in unwritten:
                     return block, limit
-        best, best_length = None, 0
-        for block, tail in self._tails.get((node, rest[0]), {}).items() if limit > 0 else ():
-            length = tail.usable(rest, limit)
-            if length > best_length:
-                best, best_length = block, length
-                if length == limit:
-                    break
-        return best, best_length
+        tails = self._tails.get((node, rest[0]), {}) if limit > 0 else {}
+        lengths = {block: tail.usable(rest, limit) for block, tail in tails.items()}
+        best = max(lengths, key=lengths.get, default=None)
+        return best, lengths.get(best, 0)
 
     def _keys(self, request: Request, count: int) -> list[Hashable]:
         """The chained keys of a request's first `count` full blocks; computed once, kept by the request."""
@@ -136,7 +131,8 @@ class PrefixCache:
                 node = self._find_or_make(parent, key, packed[index * size:(index + 1) * size].tobytes())
                 node.blocks[block], self.node_of[block], self.covered[block] = None, node, size
                 published.append(block)
-                self._report_publish(block, key, parent, size)
+                if self._events.recording:
+                    self._report_publish(block, key, parent, size)
             parent = node
         return published
 
@@ -150,12 +146,13 @@ class PrefixCache:
         tail = self._tail_of[block]
         if tail is None:
             parent = self._parent(request, table, computed // size)
-            tail = self._tail_of[block] = Tail(parent, request.token_ids[computed - length])
+            tail = self._tail_of[block] = Tail(parent, request.token_ids[computed - length], [])
             parent.num_children += 1
             self._tails.setdefault((parent, tail.first), {})[block] = tail
-        tail.tokens += request.token_ids[computed - length + len(tail.tokens):computed]
-        self.covered[block] = length
-        self._report_publish(block, None, tail.parent, length)
+        tokens, self.covered[block] = tail.tokens, length
+        tokens += request.token_ids[computed - length + len(tokens):computed]
+        if self._events.recording:  # asked here: this is every request's every step
+            self._report_publish(block, None, tail.parent, length)
 
     def _parent(self, request: Request, table: Sequence[int], index: int) -> Node:
         """The contents that block `index` of a request goes on from."""
@@ -206,9 +203,8 @@ class PrefixCache:
             node = node.parent
 
     def _report_publish(self, block: int, key: Hashable, parent: Node, num_tokens: int) -> None:
-        if self._events.recording:
-            self._events.emit("publish", block=block, key=show_key(key), parent=show_key(parent.key),
-                              num_tokens=num_tokens, tail=key is None)
+        self._events.emit("publish", block=block, key=show_key(key), parent=show_key(parent.key),
+                          num_tokens=num_tokens, tail=key is None)
 
     def _report(self, block: int, key: Hashable, num_tokens: int, reason: str) -> None:
         if self._events.recording:

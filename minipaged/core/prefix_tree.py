@@ -24,14 +24,12 @@ class Node:
         self.num_children = 0
 
 
-class Tail:
+class Tail(NamedTuple):
     """The first tokens of one block, known though the block is not full."""
 
-    __slots__ = ("parent", "first", "tokens")
-
-    def __init__(self, parent: Node, first: int) -> None:
-        self.parent, self.first = parent, first
-        self.tokens: list[int] = []
+    parent: Node
+    first: int
+    tokens: list[int]
 
     def usable(self, rest: Sequence[int], limit: int) -> int:
         """How many tokens, at most `limit`, are the same as at the start of `rest`."""

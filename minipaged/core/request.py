@@ -26,6 +26,9 @@ class RequestStatus(str, Enum):
     FINISHED = "finished"
 
 
+WAITING, RUNNING, PAUSED, SWAPPED, FINISHED = RequestStatus
+
+
 class FinishReason(str, Enum):
     """Why a request ended."""
 
@@ -70,7 +73,7 @@ class Request:
         self.arrival = arrival
         self.cache_salt = cache_salt
         self.skip_reading_prefix_cache = skip_reading_prefix_cache
-        self.status = RequestStatus.WAITING
+        self.status = WAITING
         self.finish_reason: FinishReason | None = None
         self.num_computed_tokens = 0  # tokens whose K and V are in this request's blocks
         self.num_cached_tokens = 0  # of these, found in the prefix cache when first admitted
@@ -106,7 +109,7 @@ class Request:
 
     @property
     def is_finished(self) -> bool:
-        return self.status is RequestStatus.FINISHED
+        return self.status is FINISHED
 
     def fork(self, request_id: str, params: SamplingParams | None = None) -> Request:
         """A second request with the same tokens so far; what memory it shares is the manager's business."""

@@ -14,11 +14,8 @@ from minipaged.core.kv_manager import KVCacheManager
 from minipaged.core.plan import Admission, ScheduledRequest, StepPlan
 from minipaged.core.policy import choose_victim_rule, make_policy
 from minipaged.core.prefix_tree import NO_MATCH, Match
-from minipaged.core.request import Request, RequestStatus, SamplingParams
+from minipaged.core.request import PAUSED, RUNNING, SWAPPED, WAITING, Request, SamplingParams
 from minipaged.errors import RequestError, whole_number
-
-RUNNING, WAITING, PAUSED, SWAPPED = (RequestStatus.RUNNING, RequestStatus.WAITING, RequestStatus.PAUSED,
-                                     RequestStatus.SWAPPED)
 
 
 class ContinuousBatchingScheduler(BaseScheduler):
@@ -51,17 +48,23 @@ class ContinuousBatchingScheduler(BaseScheduler):
         self._choose_victim = choose_victim_rule(victim, scheduling_policy)
         self._budget = 0  # tokens left in the plan under way
 
-    def _check_prompt(self, request: Request) -> None:
+    def add_request(self, request: Request) -> None:
         if not self.enable_chunked_prefill and request.num_tokens > self.max_num_batched_tokens:
             raise RequestError(f"request {request.request_id} has {request.num_tokens} prompt tokens; a step takes "
                                f"{self.max_num_batched_tokens} and chunked prefill is off. Raise "
                                "max_num_batched_tokens or turn it on")
+        super().add_request(request)
 
     # ---- one step ----
 
     def _plan_step(self, plan: StepPlan) -> None:
         self._budget = self.max_num_batched_tokens
-        self._rotate()
+        free_seats = self.max_num_seqs - len(self.running)
+        for request in self._policy.rotate(self.running, len(self.waiting), free_seats):
+            self.running.remove(request)
+            request.status = PAUSED
+            self.waiting.append(request)
+            self._events.emit("rotate", request=request.request_id)
         self._schedule_running(plan)
         if not plan.preempted:
             self._admit_waiting(plan)
@@ -70,14 +73,6 @@ class ContinuousBatchingScheduler(BaseScheduler):
             sampling = {item.request_id for item in plan.scheduled if item.sample}
             for request in self.running:
                 request.steps_in_seat += request.num_preemptions == 0 or request.request_id in sampling
-
-    def _rotate(self) -> None:
-        free_seats = self.max_num_seqs - len(self.running)
-        for request in self._policy.rotate(self.running, len(self.waiting), free_seats):
-            self.running.remove(request)
-            request.status = PAUSED
-            self.waiting.append(request)
-            self._events.emit("rotate", request=request.request_id)
 
     def _schedule_running(self, plan: StepPlan) -> None:
         running, scheduled, grow, limit = self.running, plan.scheduled, self.kv.grow, self._chunk_limit
@@ -115,8 +110,8 @@ class ContinuousBatchingScheduler(BaseScheduler):
             if new and request.num_preemptions == 0:
                 request.num_cached_tokens = start
             request.num_computed_tokens = start
-            resumed = request.num_preemptions > 0 or not new
-            plan.admitted.append(Admission(request.request_id, match.num_tokens, resumed))
+            plan.admitted.append(
+                Admission(request.request_id, match.num_tokens, resumed=request.num_preemptions > 0 or not new))
             self._seat(request, match.num_tokens, request.status.value)
             plan.scheduled.append(ScheduledRequest(
                 request.request_id, start, tuple(request.token_ids[start:start + count]), blocks, count == missing))
@@ -174,13 +169,8 @@ class ContinuousBatchingScheduler(BaseScheduler):
         for request in self.waiting:
             if request.status is SWAPPED and request.request_id in touched:
                 self._drop_memory(request)
-        returned = [request for request in self.running if request.request_id in touched
-                    or not filled.isdisjoint(self.kv.blocks_of(request.request_id))]
-        for request in reversed(returned):
-            self.running.remove(request)
-            self._drop_memory(request)
-            self._policy.requeue(self.waiting, request)
-        return [request.request_id for request in returned]
+        return self._send_back([request for request in self.running if request.request_id in touched
+                                or not filled.isdisjoint(self.kv.blocks_of(request.request_id))])
 
     def fork(self, parent_id: str, child_id: str, params: SamplingParams | None = None) -> Request:
         """A second request that goes on from the same tokens and shares all of their blocks.
@@ -199,14 +189,13 @@ class ContinuousBatchingScheduler(BaseScheduler):
                                f"{parent_id}; its max_tokens {child.params.max_tokens} leaves none to generate")
         self._register(child)
         self._events.emit("fork", request=child_id, parent=parent_id, num_tokens=child.num_tokens)
-        if parent.status not in (RUNNING, PAUSED):  # nothing on the device to share
+        if parent.status in (RUNNING, PAUSED):
+            self.kv.fork(parent, child)
+            child.status = PAUSED
+        else:  # nothing on the device to share
             child.num_computed_tokens = 0
-            self._policy.requeue(self.waiting, child)
-            return child
-        self.kv.fork(parent, child)
-        if len(self.running) < self.max_num_seqs:
+        if child.status is PAUSED and len(self.running) < self.max_num_seqs:
             self._seat(child, 0, "fork")
         else:
-            child.status = PAUSED
             self._policy.requeue(self.waiting, child)
         return child

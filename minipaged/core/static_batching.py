@@ -63,10 +63,5 @@ class StaticBatchingScheduler(BaseScheduler):
     def _return_to_queue(self, plan: StepPlan) -> list[str]:
         if not plan.admitted:
             return []  # the batch goes on and repeats the step
-        for request in reversed(self.running):
-            self._drop_memory(request)
-            self._policy.requeue(self.waiting, request)
-        returned = [request.request_id for request in self.running]
-        self.running.clear()
         self._end_batch()
-        return returned
+        return self._send_back(list(self.running))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from minipaged.core import EventLog
+from minipaged.event_file import to_dict
 from minipaged.viz.film import module
 from minipaged.viz.film_data import encode
 from minipaged.viz.replay import Replay, replay
@@ -123,7 +124,7 @@ def test_events_come_out_of_the_columns_as_they_went_in(page) -> None:
     page.wait_for_function("() => window.decoded")
     for seed in range(8):
         log = run(seed, 30)
-        expected = [event.to_dict() for event in log]
+        expected = [to_dict(event) for event in log]
         for row in expected:  # the film has dictionaries as lists of entries, in their own order
             if row["kind"] == "step":
                 row["scheduled"] = [[name, *span] for name, span in row["scheduled"].items()]

@@ -6,6 +6,7 @@ import pytest
 
 from minipaged.core import BlockAllocator, EventLog
 from minipaged.errors import BlockError, OutOfBlocks
+from minipaged.event_file import to_dict
 
 
 def state(pool: BlockAllocator) -> tuple:
@@ -231,7 +232,7 @@ def test_events_of_allocate_and_release() -> None:
     pool.increment_ref(1)
     pool.free_many([0, 1], request_id="a")
     pool.allocate()
-    assert [event.to_dict() for event in events] == [
+    assert [to_dict(event) for event in events] == [
         {"time": 0, "step": -1, "kind": "allocate", "block": 0, "request": "a", "ref_count": 1, "index": 5},
         {"time": 1, "step": -1, "kind": "allocate", "block": 1, "request": "a", "ref_count": 1, "index": 6},
         {"time": 2, "step": -1, "kind": "release", "block": 1, "request": "a", "ref_count": 1},

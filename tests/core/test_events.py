@@ -7,7 +7,7 @@ import pytest
 
 from minipaged.core import Event, EventLog, KVCacheManager
 from minipaged.core.events import KINDS
-from minipaged.event_file import load_events, save_events, to_json
+from minipaged.event_file import load_events, save_events, to_dict, to_json
 
 from .helpers import Rebuilt, add, finish_all, make, play
 from .shadow import ShadowExecutor, StepFailed
@@ -299,5 +299,5 @@ def test_without_a_log_everything_is_the_same() -> None:
 def test_a_pool_reports_itself() -> None:
     log = EventLog()
     KVCacheManager(6, 4, num_cpu_blocks=2, free_order="append", events=log)
-    assert [event.to_dict() for event in log] == [{"time": 0, "step": -1, "kind": "pool", "num_blocks": 6,
+    assert [to_dict(event) for event in log] == [{"time": 0, "step": -1, "kind": "pool", "num_blocks": 6,
                                                   "block_size": 4, "num_cpu_blocks": 2, "free_order": "append"}]

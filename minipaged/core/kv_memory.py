@@ -75,9 +75,9 @@ class PagedMemory:
         """
         size, table = self.block_size, self._tables[request.request_id]
         ref_count, covered, offset = self.allocator.ref_count, self.prefix_cache.covered, start % size
-        if end - start == 1 and 0 < offset < size - 1 and not self.host.twins:
+        if end - start == 1 and 0 < offset < size - 1:
             block = table.blocks[start // size]  # the usual decode step: one more token in a block of its own
-            if ref_count[block] == 1 and covered[block] <= offset:
+            if ref_count[block] == 1 and covered[block] <= offset and not self.host.twins:
                 return table.blocks
         first, last = start // size, -(-end // size)
         missing = max(0, last - table.num_blocks)

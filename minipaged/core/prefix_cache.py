@@ -13,7 +13,7 @@ serve whoever has the same ones.
 The cache holds no references. Blocks whose count is 0 keep their keys until the allocator hands them out
 again; the order of its free queue is the eviction order (least recently used first).
 """
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 
 from minipaged.core.block_hash import HashFn, root_key, sha256_key, show_key
 from minipaged.core.events import NO_LOG, EventLog
@@ -136,23 +136,29 @@ class PrefixCache:
             parent = node
         return published
 
-    def publish_tail(self, request: Request, table: Sequence[int]) -> None:
-        """The partly filled block after a request's full ones, if there is one, can be found from now on."""
-        computed, size = request.num_computed_tokens, self.block_size
-        length = computed % size
-        if not length or self.covered[table[computed // size]] >= length:
-            return  # nothing there, or taken over from a hit and not written since
-        block = table[computed // size]
-        tail = self._tail_of[block]
-        if tail is None:
-            parent = self._parent(request, table, computed // size)
-            tail = self._tail_of[block] = Tail(parent, request.token_ids[computed - length], [])
-            parent.num_children += 1
-            self._tails.setdefault((parent, tail.first), {})[block] = tail
-        tokens, self.covered[block] = tail.tokens, length
-        tokens += request.token_ids[computed - length + len(tokens):computed]
-        if self._events.recording:  # asked here: this is every request's every step
-            self._report_publish(block, None, tail.parent, length)
+    def publish_tails(self, written: Iterable[tuple[Request, Sequence[int]]]) -> None:
+        """For each (request, its table): the partly filled block after its full ones, if there is one, can be
+        found from now on."""
+        size, covered, tail_of, recording = self.block_size, self.covered, self._tail_of, self._events.recording
+        for request, table in written:
+            computed = request.num_computed_tokens
+            length, block = computed % size, table[computed // size] if computed % size else 0
+            if covered[block] >= length:
+                continue  # nothing there, or taken over from a hit and not written since
+            tail = tail_of[block]
+            if tail is None:
+                tail = self._start_tail(request, table, computed // size)
+            tokens, covered[block] = tail.tokens, length
+            tokens += request.token_ids[computed - length + len(tokens):computed]
+            if recording:
+                self._report_publish(block, None, tail.parent, length)
+
+    def _start_tail(self, request: Request, table: Sequence[int], index: int) -> Tail:
+        parent = self._parent(request, table, index)
+        tail = self._tail_of[table[index]] = Tail(parent, request.token_ids[index * self.block_size], [])
+        parent.num_children += 1
+        self._tails.setdefault((parent, tail.first), {})[table[index]] = tail
+        return tail
 
     def _parent(self, request: Request, table: Sequence[int], index: int) -> Node:
         """The contents that block `index` of a request goes on from."""
@@ -232,4 +238,4 @@ class PrefixCache:
         if full:
             self.publish(request, blocks, 0, full)
         if self.share_partial_blocks:
-            self.publish_tail(request, blocks)
+            self.publish_tails([(request, blocks)])

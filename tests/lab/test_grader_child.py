@@ -40,6 +40,12 @@ def fill(row, value):
 def numbers(n):
     yield from range(n)
 
+def pairs(row):
+    return [[1], [1]], [row, list(row)], {"a": row}
+
+def own(row):
+    return [list(row), list(row)]
+
 def sleep():
     while True:
         pass
@@ -83,6 +89,12 @@ def test_changed_arguments_are_told_or_handed_back(keeper):
         assert answer.call("fill", None, (row, 7), {}).mutated == (0,)
         assert answer.call("fill", None, (row, 7), {}, writes=(0,)).written == ([7, 7],)
         assert row == [0, 0], "the caller's own list stays as it is"
+
+
+def test_a_list_in_two_places_is_told(keeper):
+    with start(keeper) as answer:
+        assert answer.call("pairs", None, ([1, 2],), {}).shared
+        assert not answer.call("own", None, ([1, 2],), {}).shared
 
 
 def test_more_cells_join_the_answer_and_a_fresh_process_has_none_of_it(keeper):

@@ -28,7 +28,7 @@ def _beams_case(rng: random.Random) -> dict:
 
 
 def _drive_beams(trace: Trace, case: dict) -> None:
-    trace.call("next_beams", case["tables"], case["parents"])
+    trace.call("next_beams", case["tables"], case["parents"], own=True)
 
 
 def _wrong_beams(name: str, message: str, *pairs: str) -> Misconception:
@@ -59,6 +59,9 @@ BEAMS_EXERCISE = Exercise(
     drive=_drive_beams,
     reference=lambda: from_source(BEAMS),
     misconceptions=(
+        _wrong_beams("same-list", "two beams with one parent get one and the same list, or the parent's own: when one "
+                     "beam takes a new block, the other one has it too. Give each a copy.", "list(tables[parent])",
+                     "tables[parent]"),
         _wrong_beams("order-lost", "the new beams come in the order of `parents`: the first new beam goes on from "
                                    "parents[0].",
                      "for parent in parents]", "for parent in sorted(parents)]"),

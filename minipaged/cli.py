@@ -41,7 +41,7 @@ COMMANDS = {
         'minipaged generate -m tiny "Once upon a time"',
     ),
     "calc": Command(
-        "minipaged.calc_cli",
+        "minipaged.calc.calc_cli",
         "what a model's KV cache takes, and how many requests fit",
         "minipaged calc llama-2-13b --seq-len 4096 --requests 10 --memory 80GiB",
     ),
@@ -68,7 +68,7 @@ COMMANDS = {
     "race": Command(
         "minipaged.race_cli",
         "run a CUDA kernel on the CPU and find its faults",
-        "minipaged race my_kernel.cu",
+        "minipaged race kernels/cuda/v0_source.cu",
     ),
     "learn": Command(
         "minipaged.lab.learn_cli",
@@ -78,7 +78,7 @@ COMMANDS = {
     "leaderboard": Command(
         "minipaged.lab.leaderboard_cli",
         "the contest of chapter 14: run a policy, keep the entries that can be replayed",
-        "minipaged leaderboard run my_policy.py",
+        "minipaged leaderboard references",
     ),
     "gallery": Command(
         "minipaged.viz.gallery",

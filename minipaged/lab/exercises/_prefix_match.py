@@ -26,7 +26,9 @@ def match_prefix(tokens, block_size, cache):
     return blocks
 '''
 block_key = from_source(MATCH).block_key
-LONG = 4000  # blocks of one token: work that grows with the square takes too long
+#: Blocks of one token. To compute the chain of keys anew for each block takes too long. To cut the known part off the
+#: prompt for each block is right: it copies the rest each time, but 4,000 such copies take a few milliseconds.
+LONG = 4000
 
 
 def _case(rng: random.Random) -> dict:
@@ -126,6 +128,9 @@ MATCH_EXERCISE = Exercise(
                "max(0, len(tokens) - block_size) // block_size * block_size"),
         _wrong("unchained", "you make each key from the block's own tokens. The key before it goes in as well: that is "
                "what ties a block to its text.", "key = block_key(key, part)", "key = block_key(0, part)"),
+        _wrong("next-token", "each of your blocks begins one token after the one before. The next block begins where "
+               "this one ends, block_size tokens further.", "part = tokens[start:start + block_size]",
+               "part = tokens[start // block_size:][:block_size]"),
         _wrong("jumps-the-gap", "you go on behind a block that is missing. What comes later was computed after another "
                "text; that its key fits is chance.", "        else:\n            return blocks",
                "        else:\n            continue"),

@@ -16,13 +16,16 @@ ACTIONS = {
     "show": "the board",
     "verify": "replay every row of the board; exit 1 if one differs",
 }
+_MORE = """
+  minipaged leaderboard run my_policy.py      (the policy that you wrote in chapter 14, saved as a file)
+  minipaged leaderboard submit my_policy.json"""
 HEADS = {"points": "points", "tokens_per_s": "tokens/s", "ttft_p99_s": "TTFT P99 s", "fairness": "fairness"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     lines = "\n".join(f"  {name:<11} {about}" for name, about in ACTIONS.items())
     arenas = "\n".join(f"  {name:<11} {one.about}" for name, one in CONTESTS.items())
-    parser.epilog = f"actions:\n{lines}\n\ncontests:\n{arenas}\n\n{parser.epilog or ''}"
+    parser.epilog = f"actions:\n{lines}\n\ncontests:\n{arenas}\n\n{parser.epilog or ''}{_MORE}"
     parser.add_argument("action", nargs="?", default="show", choices=ACTIONS, metavar="ACTION", help="default show")
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a policy, or an entry")
     parser.add_argument("--contest", default="short", choices=CONTESTS, help="which traffic (default short)")

@@ -1,7 +1,9 @@
 """The museum's README, made from its pieces: `python -m minipaged.museum.catalog` writes it."""
 from __future__ import annotations
 
+import argparse
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from minipaged import museum
@@ -66,5 +68,12 @@ def linked(reference: str) -> str:
     return re.sub(r"([\w.-]+/[\w.-]+)#(\d+)", r"[\1#\2](https://github.com/\1/issues/\2)", reference)
 
 
-if __name__ == "__main__":
+def main(argv: Sequence[str] | None = None) -> int:
+    argparse.ArgumentParser(prog="python -m minipaged.museum.catalog", description="Write the museum's README.md.",
+                            epilog="example: python -m minipaged.museum.catalog").parse_args(argv)
     README.write_text(readme(), encoding="utf-8", newline="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from minipaged.sim.simulator import Record, SimResult
+from minipaged.sim.result import Record, SimResult
 
 QUANTILES = {"p50": 50, "p90": 90, "p95": 95, "p99": 99}
 

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import torch
 
-from minipaged.runtime.attention import TorchBackend
 from minipaged.runtime.inputs import StepInputs
+from minipaged.runtime.torch_backend import TorchBackend
 
 logger = logging.getLogger(__name__)
 SOURCE = Path(__file__).with_name("page_walk.cpp")

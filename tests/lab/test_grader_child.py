@@ -61,8 +61,8 @@ def keeper(request):
         yield found
 
 
-def start(keeper, source=SOURCE):
-    answer = keeper.answer(10)
+def start(keeper, source=SOURCE, **options):
+    answer = keeper.answer(10, **options)
     answer.load({}, [("<cell answer 1>", source, False)])
     return answer
 
@@ -116,7 +116,7 @@ def grow():
 """
     if not os.path.exists("/usr/bin/perl"):
         pytest.skip("perl, which grows quickly, is not here")
-    with Keeper(needs=("g++",)) as keeper, start(keeper, source) as answer:
+    with Keeper() as keeper, start(keeper, source, processes=True) as answer:
         with pytest.raises(Broken, match="too much memory"):
             answer.call("grow", None, (), {})
 
@@ -220,8 +220,8 @@ def test_no_process_outlives_its_answer_nor_a_grader_that_is_killed(tmp_path):
     program = f"""
 import os, sys, time
 from minipaged.lab.grader.keeper import Keeper
-keeper = Keeper(needs=("g++",))
-answer = keeper.answer(60)
+keeper = Keeper()
+answer = keeper.answer(60, processes=True)
 answer.load({{}}, [("<cell answer 1>", {_SLEEPERS!r}, False)])
 print(answer.call("start", None, (), {{}}).value, flush=True)
 if sys.argv[1] == "close":

@@ -59,7 +59,7 @@ UNIT_EXERCISE = Exercise(
                       'def unit_of(num_bytes, claimed):\n    digits = len(claimed.partition(".")[2])\n'
                       '    fits = round(num_bytes / 2 ** 30, digits) == float(claimed)\n'
                       '    return "GiB" if fits else "neither"\n'),
-        Misconception("gb-only", "you test GB only. Who divides by 1024 three times gets GiB, and often writes GB.",
+        Misconception("gb-only", "you test GB only. Whoever divides by 1024 three times gets GiB, and often writes GB.",
                       'def unit_of(num_bytes, claimed):\n    digits = len(claimed.partition(".")[2])\n'
                       '    fits = round(num_bytes / 10 ** 9, digits) == float(claimed)\n'
                       '    return "GB" if fits else "neither"\n'),

@@ -43,7 +43,7 @@ ROOM_EXERCISE = Exercise(
     level="medium",
     goal="Preempt running requests until the one that asks finds its blocks, or has to go itself.",
     interface=("make_room(running, asker, need, free)",),
-    hints=("The newest request asks for a block and none is free. Who is the newest victim?",
+    hints=("The newest request itself asks for a block, and none is free. Who has to go?",
            "While too few blocks are free: take the last of the running ones, note its name, and add its blocks to the "
            "free ones. If it was the asker itself, stop: it does not run in this step.",
            "line = list(running); victims = []; while free < need: name, blocks = line.pop(); victims.append(name); "

@@ -48,7 +48,7 @@ VICTIM_EXERCISE = Exercise(
     level="easy",
     goal="Choose the running request that gives up its blocks, by three rules.",
     interface=("choose_victim(running, rule)",),
-    hints=("Who has waited the shortest time for its seat? Where does it stand in the list?",
+    hints=("Who got its seat last? Where does it stand in the list?",
            "newest: the last of the list. The other two: the largest number wins, and of equals the one that stands "
            "further back. Mind what a large priority number means.",
            "Number the rows with enumerate and take max(..., key=lambda row: (row[1][\"generated\"], row[0])), or with "
@@ -64,8 +64,8 @@ VICTIM_EXERCISE = Exercise(
     drive=_drive_victim,
     reference=lambda: from_source(VICTIM),
     misconceptions=(
-        _wrong_victim("oldest", "you take the request that has been there longest. The newest has computed least, and "
-                                "would have waited anyway.", "rows[-1]", "rows[0]"),
+        _wrong_victim("oldest", "you take the request that has been there longest. The newest has most often computed "
+                                "the least.", "rows[-1]", "rows[0]"),
         _wrong_victim("older-of-equals", "of two equals you take the older one; the newer one goes.",
                       'row[1]["generated"], row[0])', 'row[1]["generated"], -row[0])',
                       'row[1]["priority"], row[0])', 'row[1]["priority"], -row[0])'),
@@ -79,7 +79,7 @@ VICTIM_EXERCISE = Exercise(
                       'rule == "newest"', 'rule'),
         _wrong_victim("by-name", "you go by the names; names say nothing about the order of seats.",
                       "best = rows[-1]", "best = max(rows, key=lambda row: row[1]['name'])"),
-        _wrong_victim("whole-row", "you return the whole row; asked is its name.", 'best[1]["name"]', "best[1]"),
-        _wrong_victim("place", "you return the place in the list; asked is the name.", 'best[1]["name"]', "best[0]"),
+        _wrong_victim("whole-row", "you return the whole row; return its name.", 'best[1]["name"]', "best[1]"),
+        _wrong_victim("place", "you return the place in the list; return the name.", 'best[1]["name"]', "best[0]"),
     ),
 )

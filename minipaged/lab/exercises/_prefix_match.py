@@ -106,7 +106,7 @@ MATCH_EXERCISE = Exercise(
     drive=_drive,
     reference=lambda: from_source(MATCH),
     misconceptions=(
-        _wrong("square", "for each block you compute the chain from the start again: 6,000 blocks take 18 million "
+        _wrong("square", "for each block you compute the chain from the start again: 4,000 blocks take 8 million "
                "steps. Keep the last key, and each step needs just one more.", "key = block_key(key, part)",
                "key = 0\n        for at in range(0, start + block_size, block_size):\n"
                "            key = block_key(key, tokens[at:at + block_size])"),
@@ -134,7 +134,7 @@ MATCH_EXERCISE = Exercise(
         _wrong("jumps-the-gap", "you go on behind a block that is missing. What comes later was computed after another "
                "text; that its key fits is chance.", "        else:\n            return blocks",
                "        else:\n            continue"),
-        _wrong("counts-tokens", "you return the number of tokens; asked is the list of blocks, which the request will "
+        _wrong("counts-tokens", "you return the number of tokens; give the list of blocks, which the request will "
                "hold.",
                "        else:\n            return blocks", "        else:\n            return len(blocks) * block_size",
                "        parent = block\n    return blocks",

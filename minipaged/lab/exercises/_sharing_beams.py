@@ -74,7 +74,7 @@ BEAMS_EXERCISE = Exercise(
                      "                    for block in table})"),
         _wrong_beams("frees-nothing", "the blocks of a beam that dies are never freed: memory leaks at every step.",
                      "freed = sorted({block for table in tables for block in table} - set(counts))", "freed = []"),
-        _wrong_beams("old-counts", "you count the old tables; asked is who holds a block afterwards.",
+        _wrong_beams("old-counts", "you count the old tables; what counts is who holds a block afterwards.",
                      "    for table in new:", "    for table in tables:"),
         _wrong_beams("adds-up", "you add the new holders to the old ones; the old tables are gone.",
                      "counts = {}\n", "counts = {}\n    for table in tables:\n        for block in table:\n"

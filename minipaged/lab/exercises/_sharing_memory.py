@@ -122,9 +122,9 @@ MEMORY_EXERCISE = Exercise(
            "write: block = tables[name][index]; if ref_count[block] == 1: return None. If nothing is free raise "
            "OutOfBlocks, before you change anything. Else copy = the smallest free block, ref_count[copy] = 1, "
            "ref_count[block] -= 1, tables[name][index] = copy; return (block, copy)."),
-    rule="A block's count is the number of tables that hold it; at 0 it is free. Who writes into a block with a count "
-         "above 1 gets a copy in the smallest free block, and the others keep the old one. An operation that finds too "
-         "few free blocks raises OutOfBlocks and changes nothing.",
+    rule="A block's count is the number of tables that hold it; at 0 it is free. Whoever writes into a block with a "
+         "count above 1 gets a copy in the smallest free block, and the others keep the old one. An operation that "
+         "finds too few free blocks raises OutOfBlocks and changes nothing.",
     examples=({"num_blocks": 4, "first": 3, "calls": [["fork", 0, 0], ["write", 1, 2], ["write", 0, 2]]},
               {"num_blocks": 2, "first": 2, "calls": [["fork", 0, 0], ["write", 1, 1]]},
               {"num_blocks": 3, "first": 1, "calls": [["fork", 0, 0], ["free", 0, 0], ["write", 0, 0], ["free", 0, 0],
@@ -147,7 +147,7 @@ MEMORY_EXERCISE = Exercise(
                                          "block is never free again.",
                                          "        self._drop(block)\n        self.tables[name]",
                       "        self.tables[name]"),
-        _wrong_memory("copies-for-others", "you give the copy to the others and let the writer keep the block. Who "
+        _wrong_memory("copies-for-others", "you give the copy to the others and let the writer keep the block. Whoever "
                                            "writes gets the copy: it is one table to change, not many.",
                       "        self.tables[name][index] = copy\n",
                       "        for other in self.tables:\n            if other != name and block in "

@@ -69,7 +69,7 @@ SAVINGS_EXERCISE = Exercise(
                        "num_requests * (total - full)", "(num_requests - 1) * (total - full)"),
         _wrong_savings("saved", "the second number is what is needed with sharing, not what sharing saves.",
                        "full + num_requests * (total - full)", "(num_requests - 1) * full"),
-        _wrong_savings("tokens", "you count tokens in the second number; asked are blocks.",
+        _wrong_savings("tokens", "you count tokens in the second number; count blocks.",
                        "full + num_requests * (total - full)", "prefix + num_requests * own"),
     ),
 )

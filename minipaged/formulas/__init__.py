@@ -25,7 +25,7 @@ from minipaged.formulas.blocks import (
 )
 from minipaged.formulas.kv_shape import KVShape, kv_bytes_per_token, weight_bytes
 from minipaged.formulas.units import DTYPE_BITS, canonical_dtype, cdiv, format_bytes, parse_bytes
-from minipaged.formulas.waste import Reservation, WasteSplit, expected_tail_waste, paged_reservation, split_waste
+from minipaged.formulas.waste import Reservation, WasteSplit, expected_tail_waste, split_waste
 
 __all__ = [
     "DTYPE_BITS",
@@ -41,7 +41,6 @@ __all__ = [
     "format_bytes",
     "kv_bytes_per_token",
     "max_concurrency",
-    "paged_reservation",
     "parse_bytes",
     "prefix_sharing",
     "split_waste",

@@ -139,18 +139,6 @@ class KVShape:
         check_positive(block_size=block_size)
         return block_size * self.bytes_per_token
 
-    def layer_tensor_shapes(self, num_blocks: int, block_size: int) -> list[tuple[int, ...]]:
-        """Shapes of the tensors in which one layer keeps its blocks: K and V, or a single latent.
-
-        ``[num_blocks, block_size, num_kv_heads, head_dim]``, or ``[num_blocks, block_size, latent_dim]``.
-        Scales, where there are any, are kept beside them.
-        """
-        check_positive(num_blocks=num_blocks, block_size=block_size)
-        if self.latent_dim:
-            return [(num_blocks, block_size, self.latent_dim)]
-        heads = (num_blocks, block_size, self.num_kv_heads)
-        return [(*heads, self.head_dim), (*heads, self.v_head_dim or self.head_dim)]
-
     # ---- the same model, kept or spread differently
 
     def expanded(self) -> KVShape:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from minipaged.formulas.blocks import blocks_for_tokens
 from minipaged.formulas.units import check_not_negative, check_positive
 
 
@@ -73,12 +72,6 @@ def split_waste(
         check_not_negative(hole=hole)
     external = sum(hole for hole in holes if hole < next_capacity)
     return WasteSplit(used, reserved, internal, external, free=sum(holes) - external)
-
-
-def paged_reservation(current: int, block_size: int = 16, final: int | None = None) -> Reservation:
-    """What a paged cache holds for a request of ``current`` tokens: whole blocks, no more."""
-    capacity = blocks_for_tokens(current, block_size) * block_size
-    return Reservation(current, current if final is None else final, capacity)
 
 
 def expected_tail_waste(block_size: int) -> Fraction:

@@ -133,7 +133,7 @@ class SequenceGroup:
             first.token_ids.append(newest)
         for one, token in zip(self.sequences, tokens):
             if one.request is None:
-                one.request = self._ended(one.name, token, first)
+                one.request = self._ended(one.name, token)
         return [one for one in self.sequences if not one.request.is_finished]
 
     def _heir(self, tokens: Sequence[int]) -> int:
@@ -147,7 +147,8 @@ class SequenceGroup:
             return FinishReason.CAPACITY if request.outgrows_pool else FinishReason.LENGTH
         return None
 
-    def _ended(self, name: str, token: int, first: Request) -> Request:
+    def _ended(self, name: str, token: int) -> Request:
+        """A request that never runs: its first token was its last."""
         request = Request(name, self.prompt_token_ids, self.params)
         request.token_ids.append(token)
         request.status, request.finish_reason = RequestStatus.FINISHED, self._ends(token)

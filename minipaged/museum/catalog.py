@@ -35,7 +35,8 @@ On the command line: `minipaged museum`, `minipaged museum show NAME`, `minipage
 **How a piece is made.** A `Change` puts a wrong function in the place of a right one: it gets the right one first, so
 only the wrong lines are written. A *scene* is a run on a small `Stage`: blocks of 4 tokens, a toy model whose every
 token depends on all that it reads. Judges look after each step: the invariant checker, and the oracle in its parts
-({judges}). `caught_by` names the judge that must speak, `test` the test of this repository that must fail.
+({judges}). `caught_by` names the judge that must speak, `test` the test of this repository that must fail. `mend` also
+lets the judges look at random requests, so that a repair can't be one for the scene alone.
 
 {tables}
 """

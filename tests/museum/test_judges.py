@@ -4,6 +4,7 @@ from __future__ import annotations
 import pytest
 
 from minipaged import museum
+from minipaged.core import policy
 from minipaged.museum.crowd import crowd
 
 STAGES = {repr(piece.run.stage): piece.run.stage for piece in museum.PIECES if hasattr(piece.run, "stage")}
@@ -51,3 +52,22 @@ def test_a_repair_that_fits_the_scene_alone_is_none(name, repair, judge):
 def test_who_never_fits_is_seen_to_come_in_the_film():
     wrong = museum.piece("never-fits-and-waits").wrong()
     assert [event.request for event in wrong.events.select("add")] == ["big", "small"]
+
+
+@pytest.mark.parametrize("piece", [piece for piece in museum.PIECES if piece.caught_by == "service"],
+                         ids=lambda piece: piece.name)
+def test_the_judge_of_service_needs_no_scene_made_for_the_bug(piece):
+    with piece.switched_on():
+        faults = [fault for seed in range(24) for fault in crowd(seed, **piece.run.stage).faults]
+    assert "service" in {fault.judge for fault in faults}
+
+
+def test_under_priority_nobody_of_a_higher_rank_gives_way():
+    @museum.change(policy, "lowest_priority")
+    def highest_priority(right, running):
+        return min(running, key=lambda request: (request.priority, request.arrival))
+
+    stage = {"num_blocks": 9, "scheduling_policy": "priority", "max_num_seqs": 4}
+    with highest_priority.applied():
+        faults = [fault for seed in range(24) for fault in crowd(seed, **stage).faults]
+    assert any("loses its memory while" in fault.text for fault in faults)

@@ -84,11 +84,11 @@ def check_positive(**values: int) -> None:
     """ValueError that names the first of ``values`` that is not a whole number of at least 1."""
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+            raise ValueError(f"{name} is {value!r:.40}; it must be a whole number of at least 1")
 
 
 def check_not_negative(**values: int) -> None:
     """ValueError that names the first of ``values`` that is not a whole number of at least 0."""
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise ValueError(f"{name} must be a whole number of at least 0, got {value!r}")
+            raise ValueError(f"{name} is {value!r:.40}; it must be a whole number of at least 0")

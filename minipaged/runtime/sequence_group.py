@@ -43,6 +43,7 @@ class OutputSequence:
         return f"{self.group.request_id}.{self.index}"
 
     def sample_row(self) -> SampleRow:
+        """What its next token is sampled with; the tokens so far only where something counts them."""
         request = self.group.sequences[0].request if self.request is None else self.request
         params = self.group.params
         if not changes_logits(params):
@@ -62,6 +63,7 @@ class OutputSequence:
         return self.text.stop is not None
 
     def output(self) -> CompletionOutput:
+        """Its tokens and text so far, and why it ended if it did."""
         logprobs = self.logprobs if self.group.params.logprobs is not None else None
         total = None if logprobs is None else sum(next(iter(step.values())).logprob for step in logprobs)
         if self.request is None:  # its prompt is not computed yet, or was given up before that
@@ -155,6 +157,7 @@ class SequenceGroup:
         return request
 
     def output(self) -> RequestOutput:
+        """All outputs so far, and when things happened. A new object each time."""
         requests = {one.request.request_id: one.request for one in self.sequences if one.request is not None}
         requests[self.first.request_id] = self.first
         metrics = RequestMetrics(self.arrival_step, self.first_scheduled_step, self.first_token_step,

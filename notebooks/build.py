@@ -167,6 +167,7 @@ def normalise(notebook: NotebookNode) -> None:
         for output in cell.get("outputs", []):
             data = output.get("data", {})
             data.pop("application/vnd.jupyter.widget-view+json", None)  # names a model of this run
+            data.pop("text/html", None)  # a film's player: the same in every film, and its data are kept
 
 
 def problems(notebook: NotebookNode) -> list[str]:

@@ -47,7 +47,10 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see `{self.prog} --help`)")
+        wrong = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)$", message)
+        close = wrong and difflib.get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), n=1)
+        meant = f"; did you mean {close[0]}?" if close else ""
+        raise UsageError(f"{message}{meant} (see `{self.prog} --help`)")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

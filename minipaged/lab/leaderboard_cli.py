@@ -8,6 +8,7 @@ from pathlib import Path
 from minipaged.lab import contest
 from minipaged.lab.contest import AXES, CONTESTS, ContestError
 from minipaged.lab.leaderboard import Leaderboard, make_entry
+from minipaged.output_file import check_writable
 
 ACTIONS = {
     "references": "the three reference policies and their scores",
@@ -48,8 +49,9 @@ def _references(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    entry = make_entry(args.name or args.file.stem, args.file.read_text(encoding="utf-8"), args.contest)
-    out = args.out or args.file.with_suffix(".json")
+    policy, out = args.file.read_text(encoding="utf-8"), args.out or args.file.with_suffix(".json")
+    check_writable(out)
+    entry = make_entry(args.name or args.file.stem, policy, args.contest)
     out.write_text(json.dumps(entry, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
     row = {"name": entry["name"], "points": contest.points(entry["scores"], args.contest), **entry["scores"]}
     _print(args, [row], {**row, "contest": args.contest, "entry": str(out)})

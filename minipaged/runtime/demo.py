@@ -22,6 +22,7 @@ def run(args: argparse.Namespace) -> int:
     from minipaged.errors import RequestError, whole_number
     from minipaged.models import model_path
     from minipaged.models.stories import DEMO_PROMPTS, SYSTEM_PROMPT
+    from minipaged.output_file import check_writable
     from minipaged.runtime.engine import LLM
     from minipaged.runtime.loader import load_config
     from minipaged.runtime.paging_report import paging_report
@@ -34,8 +35,7 @@ def run(args: argparse.Namespace) -> int:
     tokenizer = Tokenizer.from_folder(model_path(args.model))
     if tokenizer is None:
         raise RequestError(f"model {args.model} has no tokenizer.json, so it can't read text")
-    if args.events is not None:
-        args.events.open("a", encoding="utf-8").close()  # a path that can't be written: better told now
+    check_writable(args.events)
     num_blocks = args.num_blocks
     if num_blocks is None:
         prompt_ids = [tokenizer.encode(prompt) for prompt in prompts]

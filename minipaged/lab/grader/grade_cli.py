@@ -36,6 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     exercises_of(args.lab)  # a wrong name is told before a file is made
+    if args.jobs == 0:
+        raise ValueError("--jobs is 0; it must be a number of processes, or -1 for all cores")
     check_places(args.folder, args.out)
     args.out.mkdir(parents=True, exist_ok=True)
     key = class_key(args.key or args.out / KEY_FILE)

@@ -225,7 +225,7 @@ def make_systems(model: str, folder: str, wanted: list[str] | None) -> dict[str,
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     epilog="example: VLLM_PYTHON=vv/bin/python python -m benchmarks.engine --json")
+                                     epilog="example: python -m benchmarks.engine --requests 8 --repeat 2 --json")
     parser.add_argument("--model", default="random", help="random (a tiny Llama, the default), smollm2, or a folder")
     parser.add_argument("--requests", type=int, help="default: 32, for smollm2 8")
     parser.add_argument("--repeat", type=int, default=3, help="rounds; the best is reported (default 3)")

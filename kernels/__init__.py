@@ -72,16 +72,7 @@ def paged_decode(
     """
     if backend == "reference":
         return _reference(
-            "paged_decode",
-            query,
-            key_cache,
-            value_cache,
-            block_tables,
-            context_lens,
-            None,
-            scale,
-            window,
-            out,
+            "paged_decode", query, key_cache, value_cache, block_tables, context_lens, None, scale, window, out
         )
     return _backend(backend).paged_decode(
         query, key_cache, value_cache, block_tables, context_lens, scale, window, out
@@ -108,16 +99,7 @@ def paged_prefill(
     """
     if backend == "reference":
         return _reference(
-            "paged_prefill",
-            query,
-            key_cache,
-            value_cache,
-            block_tables,
-            seq_lens,
-            query_start_loc,
-            scale,
-            window,
-            out,
+            "paged_prefill", query, key_cache, value_cache, block_tables, seq_lens, query_start_loc, scale, window, out
         )
     return _backend(backend).paged_prefill(
         query, key_cache, value_cache, block_tables, query_start_loc, seq_lens, scale, window, out
@@ -128,7 +110,7 @@ def _reference(name, query, key_cache, value_cache, block_tables, lens, starts, 
     """The oracle behind the same checks as every other backend, in the query's dtype."""
     import torch
 
-    checks, reference = _backend("reference") and import_module(".checks", __name__), _backend("reference")
+    checks, reference = import_module(".checks", __name__), _backend("reference")
     checks.check_attention(
         query, key_cache, value_cache, block_tables, lens, window,
         dtypes=(*checks.DTYPES, torch.float64), num_seqs=block_tables.shape[0] if starts is not None else None,

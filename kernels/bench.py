@@ -22,6 +22,8 @@ from .checks import KernelUnavailable
 
 
 class Shape(NamedTuple):
+    """One decode call to be timed: sequences, tokens of each context, heads of the query and of K and V."""
+
     name: str
     batch: int
     context: int

@@ -21,6 +21,8 @@ from .checks import KernelUnavailable
 
 @dataclass(frozen=True)
 class Row:
+    """One part of the check and how it went; ``seconds`` is what it took."""
+
     name: str
     status: str  # "ok", "FAILED" or "skipped"
     detail: str

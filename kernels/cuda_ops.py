@@ -15,6 +15,7 @@ from torch import Tensor
 
 from . import build, checks
 from .checks import KernelRefused
+from .cuda_params import cache_params, decode_params
 
 _SUFFIX = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 _DTYPES_OF_STEP = {step: (torch.float32,) for step in build.LADDER} | {"v4_split": checks.DTYPES}
@@ -27,35 +28,6 @@ _REFUSALS = {
     -4: "the workspace for split results is missing",
     -5: "v0 takes only the sizes it was compiled for, one KV head a query head, contiguous tensors and no window",
 }
-
-
-class DecodeParams(ctypes.Structure):
-    """The struct of the same name in cuda/paged.cuh, field by field."""
-
-    _fields_ = [
-        *((name, ctypes.c_void_p) for name in (
-            "out", "query", "key_cache", "value_cache", "block_tables", "context_lens", "partial_out",
-            "partial_lse")),
-        *((name, ctypes.c_int64) for name in (
-            "out_stride_seq", "out_stride_head", "query_stride_seq", "query_stride_head", "cache_stride_block",
-            "cache_stride_slot", "cache_stride_head", "table_stride")),
-        *((name, ctypes.c_int) for name in (
-            "num_seqs", "num_heads", "num_kv_heads", "head_dim", "num_blocks", "block_size", "max_blocks",
-            "max_context", "window", "num_splits")),
-        ("scale", ctypes.c_float),
-    ]  # fmt: skip
-
-
-class CacheParams(ctypes.Structure):
-    """The struct of the same name in cuda/cache_kernels.cu."""
-
-    _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("key", "value", "key_cache", "value_cache", "slots")),
-        *((name, ctypes.c_int64) for name in (
-            "key_stride_token", "key_stride_head", "value_stride_token", "value_stride_head",
-            "cache_stride_block", "cache_stride_slot", "cache_stride_head")),
-        *((name, ctypes.c_int) for name in ("num_tokens", "num_kv_heads", "head_dim", "block_size")),
-    ]  # fmt: skip
 
 
 def library(
@@ -168,18 +140,8 @@ def paged_decode(
         device=device,
     )
 
-    params = DecodeParams(
-        out=out.data_ptr(), query=query.data_ptr(), key_cache=key_cache.data_ptr(),
-        value_cache=value_cache.data_ptr(), block_tables=tables.data_ptr(), context_lens=lens.data_ptr(),
-        partial_out=partial_out.data_ptr(), partial_lse=partial_lse.data_ptr(),
-        out_stride_seq=out.stride(0), out_stride_head=out.stride(1),
-        query_stride_seq=query.stride(0), query_stride_head=query.stride(1),
-        cache_stride_block=key_cache.stride(0), cache_stride_slot=key_cache.stride(1),
-        cache_stride_head=key_cache.stride(2), table_stride=tables.stride(0),
-        num_seqs=num_seqs, num_heads=num_heads, num_kv_heads=num_kv_heads, head_dim=head_dim,
-        num_blocks=num_blocks, block_size=block_size, max_blocks=tables.shape[1], max_context=max_context,
-        window=window or 0, num_splits=num_splits, scale=head_dim**-0.5 if scale is None else scale,
-    )  # fmt: skip
+    params = decode_params(out, query, key_cache, value_cache, tables, lens, partial_out, partial_lse, max_context,
+                           window, num_splits, scale)
     defines = _defines(step, query, key_cache, tables, mode)
     lib = library(step, device, defines, mode)
     if mode == "count":
@@ -226,15 +188,7 @@ def reshape_and_cache(
     if slot_mapping.numel() == 0:
         return
     slots = slot_mapping.to(torch.int64).contiguous()
-    params = CacheParams(
-        key=key.data_ptr(), value=value.data_ptr(), key_cache=key_cache.data_ptr(),
-        value_cache=value_cache.data_ptr(), slots=slots.data_ptr(),
-        key_stride_token=key.stride(0), key_stride_head=key.stride(1),
-        value_stride_token=value.stride(0), value_stride_head=value.stride(1),
-        cache_stride_block=key_cache.stride(0), cache_stride_slot=key_cache.stride(1),
-        cache_stride_head=key_cache.stride(2), num_tokens=key.shape[0], num_kv_heads=key.shape[1],
-        head_dim=key.shape[2], block_size=key_cache.shape[1],
-    )  # fmt: skip
+    params = cache_params(key, value, key_cache, value_cache, slots)
     lib = library("cache_kernels", key.device)
     code = lib.reshape_and_cache(ctypes.byref(params), key.element_size(), _stream(key.device))
     _raise_for(code, lib, "reshape_and_cache")

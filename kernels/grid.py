@@ -28,6 +28,8 @@ LAYOUTS = ("contiguous", "strided")
 
 @dataclass(frozen=True)
 class Case:
+    """What a kernel is tried with. ``group``: query heads of a KV head; ``layout``: whole tensors, or slices."""
+
     block_size: int = 16
     head_dim: int = 64
     group: int = 4
@@ -153,6 +155,8 @@ def make_inputs(
 
 @dataclass(frozen=True)
 class Verdict:
+    """The largest absolute difference of a kernel's result, and how large it may be."""
+
     error: float  # of the kernel, against float64
     allowed: float  # twice that of torch in the same number format, plus 1e-5
 

@@ -39,6 +39,8 @@ class Finding:
 
 @dataclass
 class Report:
+    """What all looks found in one source file, each fault once; what was run, and what could not be."""
+
     source: Path
     findings: list[Finding] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)

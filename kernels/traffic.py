@@ -49,10 +49,6 @@ class Traffic:
         return self.global_load_sectors / max(self.global_load_requests, 1)
 
     @property
-    def load_bytes_moved(self) -> int:
-        return 32 * self.global_load_sectors
-
-    @property
     def reread(self) -> float:
         """How often a sector is asked for on average."""
         return self.global_load_sectors / max(self.unique_load_sectors, 1)

@@ -167,6 +167,7 @@ def normalise(notebook: NotebookNode) -> None:
         for output in cell.get("outputs", []):
             data = output.get("data", {})
             data.pop("application/vnd.jupyter.widget-view+json", None)  # names a model of this run
+            data.pop("text/html", None)  # a film's player: the same in every film, and its data are kept
 
 
 def problems(notebook: NotebookNode) -> list[str]:
@@ -263,7 +264,9 @@ def check(source: Path, target: Path) -> list[str]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Build the notebooks from their sources, or check them.")
+    parser = argparse.ArgumentParser(prog="python notebooks/build.py",
+                                     description="Build the notebooks from their sources, or check them.",
+                                     epilog="example: python notebooks/build.py --check 03_blocks")
     parser.add_argument("names", nargs="*", help="which ones, such as 00_start_here; all if none is named")
     parser.add_argument("--check", action="store_true", help="run nothing; say what is stale or breaks a rule")
     parser.add_argument("--source", type=Path, default=HERE / "source", help="folder of the sources")

@@ -64,8 +64,8 @@ check("waste.tail")
 # %% [markdown]
 # {{exercise waste.seats}}
 #
-# Readers stand in a line; the next ones want texts of `lengths` tokens, the first entry first. The memory is empty and has
-# `num_slots` slots. Return two numbers: how many get in at once if everybody has `longest` slots reserved, and how many
+# Readers stand in a line and want texts of `lengths` tokens; the first entry is the first in the line. The memory is empty and
+# has `num_slots` slots. Return two numbers: how many get in at once if everybody has `longest` slots reserved, and how many
 # if everybody gets just the blocks of `block_size` slots that the text needs. Nobody overtakes: who does not fit waits, and
 # all behind wait too.
 #

@@ -104,8 +104,8 @@ check("sharing.copy-on-write")
 #
 # A beam search keeps several texts and goes on with the best ones at each step. `tables` has the block table of each beam.
 # `parents` says from which beam each new beam goes on: beam 0 may be there twice, another one not at all. Return three
-# things: the new tables, a dict with the count of each block that is held now, and the sorted list of blocks that are free now.
-# Blocks are not copied here: that is left to copy on write, when the beams differ.
+# things: the new tables, each a list of its own; a dict with the count of each block that is held now; and the sorted list of
+# blocks that are free now. Blocks are not copied here: that is left to copy on write, when the beams differ.
 #
 # **Example.** Tables `[[0, 1], [0, 2]]`, parents `[0, 0]`. Both new beams go on from beam 0: `[[0, 1], [0, 1]]`. The counts are
 # `{0: 2, 1: 2}`, and block 2 is free: `[2]`.

@@ -11,8 +11,8 @@ from minipaged.lab import check, hint
 # {{exercise batching.static}}
 #
 # `lengths` are the numbers of tokens that the requests of a line will generate, the first entry first. A static batch takes
-# the next `seats` of them, and nobody else gets in before all of them are done. Return three whole numbers: the steps until
-# all are served, the seats that made a token in a step, added up over all steps, and the seats that were idle.
+# the next `seats` of them, and nobody else gets in before all of them are done. Return three whole numbers: how many
+# steps it takes until all are served; how often a seat makes a token, over all these steps; how often a seat is idle.
 #
 # **Example.** A, B, C and D want 100, 50, 200 and 30 tokens, and there are 4 seats. The batch takes 200 steps. 380 times a
 # seat makes a token, and 420 times a seat is idle: (200, 380, 420). So the seats are used to 47.5%.

@@ -49,8 +49,8 @@ with use(pick_next=pick_next) as mine:
 # %% [markdown]
 # {{exercise scheduling.round-robin}}
 #
-# Requests take turns (round-robin, 轮转调度): each may sit for `quantum` steps, then the next one in line has its seat. Memory is no
-# matter here; who gets up keeps its blocks.
+# Requests take turns (round-robin, 轮转调度): each may sit for `quantum` steps, then the next one in line has its seat. Memory plays no
+# part here: who gets up keeps its blocks.
 #
 # - `RoundRobin(seats, quantum)`; `add(name)` puts a request at the end of the line; `finish(name)` takes a running one away.
 # - `step()` runs one step and returns the names that run in it, the oldest seat first. Before it runs:

@@ -89,7 +89,7 @@ check("preemption.swap-or-recompute")
 # {{exercise preemption.resume}}
 #
 # A request is a dictionary: `prompt` and `output` are lists of token ids, `num_computed_tokens` says how many of both
-# together have K and V in memory, `blocks` and `status` speak for themselves. Write two functions.
+# together have K and V in memory, `blocks` lists its blocks, and `status` is `"running"` or `"waiting"`. Write two functions.
 #
 # - `preempt(request)` returns a new dictionary for the request after its memory was taken, with `status` `"waiting"`. Leave
 #   the old one as it is.

@@ -19,7 +19,7 @@ def uniform(seed, position):
 # {{exercise engine.catch-up}}
 #
 # An engine knows no prefill phase (预填充) and no decode phase (解码). A request has a length, and a part of it is computed; each step
-# it catches up. Write down all steps of one request that always gets its turn.
+# it catches up. Write down all steps of one request that runs in every step.
 #
 # - The prompt has `num_prompt` tokens; the prefix cache knows the first `num_cached` of them, perhaps all.
 # - A step computes at most `chunk` tokens. When it has computed the newest token, the next one is sampled, and the request

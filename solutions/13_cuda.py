@@ -22,7 +22,8 @@ from minipaged.lab import check, hint
 #
 # **Example.** 4 query heads and 4 KV heads of 64 numbers, 7 tokens, 2 bytes a number: 4 · 4 · 64 · 7 = 7168 operations and
 # 2 · 4 · 64 · 7 · 2 = 7168 bytes, so intensity 1. With peak 1000 and bandwidth 100 at most 100 operations a second are
-# made, and the step takes 71.68 s. The context falls out of the intensity; the size of a group of heads does not.
+# made, and the step takes 71.68 s. The intensity does not depend on the context; it does depend on how many
+# query heads share a KV head.
 
 # %% nbgrader={"grade": false, "grade_id": "cuda_roofline", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def decode_roofline(num_heads, num_kv_heads, head_dim, context, number_bytes, peak, bandwidth):

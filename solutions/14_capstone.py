@@ -2,7 +2,7 @@
 # # Lab 14 · Design a policy
 #
 # A policy has no right answer, only better and worse ones. Yours runs in our scheduler, on a simulated A100 that serves an
-# 8B model, and is judged by numbers: two limits that no simple rule keeps both of. Your functions get rows, one a request:
+# 8B model, and is judged by numbers: two limits, and no simple rule keeps both. Your functions get rows, one a request:
 # `request_id`, `num_tokens` (prompt and output so far), `num_computed_tokens`, `num_output_tokens`, `max_num_tokens` (the
 # longest it can become), `arrival` (0, 1, 2, ... in the order of arrival), `num_preemptions`, `priority`.
 

@@ -43,8 +43,8 @@ check("museum.claimed-unit")
 # - Return a dict: the number of the exhibit to the name of its bug.
 # - `museum.names("05")` lists the bugs of chapter 05; exhibit 7893 belongs to chapter 05, 9884 to 06, 2169 to 09.
 #
-# **Example.** An exhibit where requests A and B both write into block P2, which has two holders, and no block is copied:
-# `no-copy-on-write`, 写时复制 that never happens.
+# **Example.** An exhibit where a prompt of 10 blocks stands at the head of the line (队列) before a pool of 8, and nobody behind
+# it gets in: `never-fits-and-waits`. What is wrong is not that the others wait, but that the first one was ever let in.
 
 # %%
 for number in (7893, 9884, 2169):

@@ -155,7 +155,9 @@ def _failed_checks(notebook: NotebookNode) -> list[str]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Build the labs from their sources, or check them.")
+    parser = argparse.ArgumentParser(prog="python solutions/build.py",
+                                     description="Build the labs from their sources, or check them.",
+                                     epilog="example: python solutions/build.py --check 03_blocks")
     parser.add_argument("names", nargs="*", help="which ones, such as 03_blocks; all if none is named")
     parser.add_argument("--check", action="store_true", help="run nothing; say what is stale or breaks a rule")
     args = parser.parse_args(argv)

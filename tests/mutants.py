@@ -181,7 +181,8 @@ def table(verdicts: Sequence[Verdict], numbers: dict) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.splitlines()[0],
+                                     epilog="example: python -m tests.mutants --only blocks.slot")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--only", default="", help="a topic or an exercise, such as blocks or blocks.slot")
     parser.add_argument("--generated", type=int, default=GENERATED, help="changed solutions an exercise")

@@ -94,7 +94,8 @@ def total(outcomes: list[Outcome]) -> str:
 
 
 def main(argv: list[str] | None = None, root: Path = ROOT) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python tests/run.py", description=__doc__.splitlines()[0],
+                                     epilog="example: python tests/run.py --parts core,labs")
     parser.add_argument("--full", action="store_true", help="run the long checks too")
     parser.add_argument("--parts", default=",".join(PARTS), help="some of: " + ", ".join(PARTS))
     args = parser.parse_args(argv)

@@ -7,6 +7,7 @@ compiles or interprets, for the whole process (see runtime.py); `report` starts 
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import os
@@ -143,13 +144,19 @@ FEW = ("bf16 D128 G4", "fp16 D64 G1", "fp32 D64 G4", "combine", "reshape_and_cac
 
 
 def main(arguments: list[str]) -> int:
-    few = "--few" in arguments  # a short run: one shape of each kind
-    only = [one.removeprefix("--only=") for one in arguments if one.startswith("--only=")]
-    for arch in [a for a in arguments if not a.startswith("--")] or ARCHS:
+    parser = argparse.ArgumentParser(
+        prog="python -m minipaged.kernels.triton.aot", description=__doc__.splitlines()[0],
+        epilog="example: python -m minipaged.kernels.triton.aot --few sm_90",
+    )  # fmt: skip
+    parser.add_argument("archs", nargs="*", default=ARCHS, metavar="sm_NN", help=f"default: {' '.join(ARCHS)}")
+    parser.add_argument("--few", action="store_true", help="a short run: one shape of each kind")
+    parser.add_argument("--only", action="append", metavar="NAME", help="this case; again for more")
+    args = parser.parse_args(arguments)
+    for arch in args.archs:
         for case in cases():
-            if only and case[0] not in only:
+            if args.only and case[0] not in args.only:
                 continue
-            if few and not any(name in case[0] for name in FEW):
+            if args.few and not any(name in case[0] for name in FEW):
                 continue
             print(json.dumps(compile_case(*case, arch)), flush=True)
     return 0

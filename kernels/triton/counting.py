@@ -1,14 +1,14 @@
 """Count what a Triton kernel reads and writes, in the interpreter. Chapter 12.
 
 Every load and store of an interpreted kernel goes through two functions of Triton's interpreter. Here they are
-watched: the bytes that a mask lets through, and of the loads also how many different bytes there were.
+watched: the bytes that a mask lets through.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,16 +19,10 @@ class Counts:
 
     load_bytes: int = 0
     store_bytes: int = 0
-    _seen: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
 
     @property
     def moved(self) -> int:
         return self.load_bytes + self.store_bytes
-
-    @property
-    def unique_load_bytes(self) -> int:
-        """What a perfect cache would read: every element once."""
-        return sum(size * len(np.unique(places)) for size, places in self._seen.items())
 
 
 @contextmanager
@@ -41,10 +35,7 @@ def counted() -> Iterator[Counts]:
 
     def counting_load(ptrs, mask, *rest):
         result = load(ptrs, mask, *rest)
-        places = np.asarray(ptrs.data)[np.asarray(mask.data, dtype=bool)].ravel()
-        size = result.data.dtype.itemsize
-        counts.load_bytes += size * len(places)
-        counts._seen[size] = np.concatenate([counts._seen.get(size, places[:0]), places])
+        counts.load_bytes += result.data.dtype.itemsize * int(np.count_nonzero(mask.data))
         return result
 
     def counting_store(ptrs, value, mask, *rest):

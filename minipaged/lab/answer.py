@@ -10,16 +10,19 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import NamedTuple, Protocol
 
+from minipaged.lab.grader.alias import one_in_two_places
 from minipaged.lab.plain import plain, without_nan
 
 
 class Reply(NamedTuple):
     """What a call gave. `written`: the arguments that the caller named in `writes`, as they are after the call;
-    `mutated`: the positions of other arguments that the call has changed, which it must not."""
+    `mutated`: the positions of other arguments that the call has changed, which it must not; `shared`: does the value
+    hold one list or dict twice, or one of the arguments' own?"""
 
     value: object
     written: tuple = ()
     mutated: tuple[int, ...] = ()
+    shared: bool = False
 
 
 class AnswerError(Exception):
@@ -65,7 +68,7 @@ class LocalAnswer:
             value = list(value)
         mutated = tuple(index for index, (old, arg) in enumerate(zip(before, args))
                         if index not in writes and not _unchanged(old, plain(arg)))
-        return Reply(value, tuple(args[index] for index in writes), mutated)
+        return Reply(value, tuple(args[index] for index in writes), mutated, one_in_two_places(value, args))
 
     def get(self, target: object, attribute: str) -> object:
         return getattr(target, attribute)

@@ -10,61 +10,13 @@ import minipaged.kernels
 from minipaged.doctor import find_compiler
 from minipaged.lab import cuda_runner
 from minipaged.lab.answer import Answer, LocalAnswer
+from minipaged.lab.cuda_prelude import PRELUDE
+from minipaged.lab.cuda_text import Foreign, as_written, safe
 from minipaged.lab.plain import Said
 from minipaged.lab.trace import Trace
 
 SOUND = Said("CUDA text that compiles and runs without a fault")
 _RUNNER = "run_kernel"
-#: no kernel of a lab needs these; they would blind the race checker or change the program that measures
-_FOREIGN = re.compile(r"__attribute|SIM_QUIET|\[\[|<:|_Pragma|\basm\b|__asm|\b(?:lab|sim)\b"
-                      r"|(?:#|%:)(?!\s*pragma\s+unroll)\s*\w*")
-#: stands before a learner's text. `Floats` is global memory that notes who reads what; on a GPU: const float*.
-PRELUDE = '''\
-#include "cuda_on_cpu.h"
-#include <set>
-#include <tuple>
-
-namespace lab {  // plain arrays, so that the race checker sees only what the kernel does
-struct Read { int warp, number; int64_t sector; };  // the number-th read of a thread; a sector is 32 bytes
-constexpr int kMost = 1 << 18;
-inline Read reads[kMost];
-inline int num_reads, reads_of[1024], outside;
-SIM_QUIET inline void note(int64_t index, int64_t size) {
-  int thread = sim::current->linear;
-  if (num_reads < kMost) reads[num_reads++] = {thread / 32, reads_of[thread]++, index * (int64_t)sizeof(float) / 32};
-  if (index < 0 || index >= size) outside++;
-}
-inline int sectors() {  // those of one request, an instruction of a warp, count once
-  auto key = [](const Read& a) { return std::make_tuple(a.warp, a.number, a.sector); };
-  std::sort(reads, reads + num_reads, [=](const Read& a, const Read& b) { return key(a) < key(b); });
-  int sum = 0;
-  for (int i = 0; i < num_reads; i++) sum += i == 0 || key(reads[i]) != key(reads[i - 1]);
-  return sum;
-}
-inline int requests() {
-  std::set<std::pair<int, int>> all;
-  for (int i = 0; i < num_reads; i++) all.insert({reads[i].warp, reads[i].number});
-  return all.size();
-}
-inline double number() { double x = 0; if (scanf("%lf", &x) != 1) exit(3); return x; }
-template <class T> std::vector<T> numbers(int count) {
-  std::vector<T> all(count);
-  for (T& x : all) x = number();
-  return all;
-}
-inline std::vector<float> floats(int count) { return numbers<float>(count); }
-inline std::vector<int> ints(int count) { return numbers<int>(count); }
-}  // namespace lab
-
-struct Floats {
-  const float* data;
-  int64_t size;
-  SIM_QUIET float operator[](int64_t index) const {
-    lab::note(index, size);
-    return index < 0 || index >= size ? NAN : data[index];
-  }
-};
-'''
 
 
 Lines = dict[str, list[str]]
@@ -81,10 +33,11 @@ def play(trace: Trace, function: str, main: str, numbers: list) -> Lines | None:
     def view(text: object) -> Said:
         if type(text) is not str:
             raise TypeError("no text")
-        if foreign := _FOREIGN.search(re.sub(r"\\\s*\n", "", text)):
-            return Said(f"text with `{foreign[0][:30]}`: a kernel here stands alone, without directives, attributes "
-                        "and the program around it")
-        what, *rest = _run(trace.answer, text, main, numbers)
+        try:
+            compiled = safe(text, re.findall(r"LAUNCH\((\w+)", main))
+        except Foreign as foreign:
+            return Said(f"text with {foreign}")
+        what, *rest = _run(trace.answer, compiled, main, numbers)
         if what == "compiler":
             return Said(_first_error(rest[0]))
         fault, lines = _read(text, rest[1])
@@ -122,7 +75,7 @@ def _cache_folder() -> Path:
 
 
 def _first_error(said: str) -> str:
-    for line in said.splitlines():
+    for line in as_written(said).splitlines():
         if found := re.match(r"(.*?):(\d+):\d+: (?:fatal )?error: (.*)", line):
             place = f"line {found[2]}" if found[1] == "kernel.cu" else "in the program around it"
             return f"text that does not compile: {place}: {found[3]}"
@@ -158,7 +111,8 @@ def _faults(text: str, errors: str) -> list[str]:
         sides = re.split(r"\n  (?=(?:Previous )?(?:atomic )?(?:read|write|Read|Write) of size)", block)[1:3]
         lines = [re.search(r"kernel\.cu:(\d+)", side.split("\n\n")[0]) for side in sides]
         shown = {rows[int(line[1]) - 1].strip() for line in lines if line and int(line[1]) <= len(rows)}
-        pairs.add(" and ".join(f"`{row}`" for row in sorted(shown)))
+        if shown or not found:  # main looks at the memory of threads that never came to their end
+            pairs.add(" and ".join(f"`{row}`" for row in sorted(shown)))
     if pairs:
         found.append(f"race: two threads use the same memory with no barrier between them: {'; '.join(sorted(pairs))}")
     return found

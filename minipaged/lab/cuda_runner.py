@@ -10,7 +10,9 @@ import subprocess
 import sys
 import tempfile
 
-FLAGS = ("-std=c++17", "-O0", "-g", "-w", "-U_FORTIFY_SOURCE", "-fno-threadsafe-statics", "-I.", "-x")
+FLAGS = ("-std=c++17", "-O0", "-g", "-w", "-U_FORTIFY_SOURCE", "-fno-threadsafe-statics", "-fstack-clash-protection",
+         "-I.", "-x")
+GCC = ("-fstack-reuse=none",)  # a pointer to what was declared in an inner block finds nothing else there
 RACES = ("-fsanitize=thread",)
 ORDERS = (0, 1, 2, 3)  # of the threads, where no race checker can run
 RUN_SECONDS = 10
@@ -24,7 +26,7 @@ def run_kernel(text, headers, numbers, compiler="g++", cache=None):
     folder where programs are kept; None: a temporary one. Code 124: it did not come to an end.
     """
     checked = _has_room()
-    command = [compiler, *(RACES if checked else ()), *FLAGS]
+    command = [compiler, *(RACES if checked else ()), *(() if "clang" in compiler else GCC), *FLAGS]
     folder = os.path.join(cache or tempfile.mkdtemp(dir=os.getcwd()), "lab-" + _hash(*command, *headers.values()))
     if not os.path.isdir(folder):
         _make(folder, headers, [*command, "c++-header", "prelude.h"] if cache else None)

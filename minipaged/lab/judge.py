@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from minipaged.lab.plain import difference, same, show
-from minipaged.lab.trace import HANGS, MUTATES, RAISES, RETURNS, Outcome
+from minipaged.lab.trace import HANGS, MUTATES, RAISES, RETURNS, SHARES, Outcome
 
 
 def agrees(expected: Outcome, got: Outcome) -> bool:
@@ -23,6 +23,8 @@ def words(outcome: Outcome) -> str:
         return "did not come back: the time was up"
     if outcome.kind == MUTATES:
         return f"changed its argument number {outcome.value + 1}, which belongs to the caller"
+    if outcome.kind == SHARES:
+        return "gave one list in two places, or a list of the caller: a change in one place would show in the other"
     return "returned None" if outcome.value is None else f"gave {show(outcome.value)}"
 
 
@@ -39,4 +41,4 @@ def _noun(expected: Outcome) -> str:
     return "None" if expected.value is None else show(expected.value)
 
 
-__all__ = ["agrees", "explain", "words", "HANGS", "MUTATES", "RAISES", "RETURNS"]
+__all__ = ["agrees", "explain", "words", "HANGS", "MUTATES", "RAISES", "RETURNS", "SHARES"]

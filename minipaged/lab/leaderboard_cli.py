@@ -8,6 +8,7 @@ from pathlib import Path
 from minipaged.lab import contest
 from minipaged.lab.contest import AXES, CONTESTS, ContestError
 from minipaged.lab.leaderboard import Leaderboard, make_entry
+from minipaged.output_file import check_writable
 
 ACTIONS = {
     "references": "the three reference policies and their scores",
@@ -16,13 +17,16 @@ ACTIONS = {
     "show": "the board",
     "verify": "replay every row of the board; exit 1 if one differs",
 }
+_MORE = """
+  minipaged leaderboard run my_policy.py      (the policy that you wrote in chapter 14, saved as a file)
+  minipaged leaderboard submit my_policy.json"""
 HEADS = {"points": "points", "tokens_per_s": "tokens/s", "ttft_p99_s": "TTFT P99 s", "fairness": "fairness"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     lines = "\n".join(f"  {name:<11} {about}" for name, about in ACTIONS.items())
     arenas = "\n".join(f"  {name:<11} {one.about}" for name, one in CONTESTS.items())
-    parser.epilog = f"actions:\n{lines}\n\ncontests:\n{arenas}\n\n{parser.epilog or ''}"
+    parser.epilog = f"actions:\n{lines}\n\ncontests:\n{arenas}\n\n{parser.epilog or ''}{_MORE}"
     parser.add_argument("action", nargs="?", default="show", choices=ACTIONS, metavar="ACTION", help="default show")
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a policy, or an entry")
     parser.add_argument("--contest", default="short", choices=CONTESTS, help="which traffic (default short)")
@@ -45,8 +49,9 @@ def _references(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    entry = make_entry(args.name or args.file.stem, args.file.read_text(encoding="utf-8"), args.contest)
-    out = args.out or args.file.with_suffix(".json")
+    policy, out = args.file.read_text(encoding="utf-8"), args.out or args.file.with_suffix(".json")
+    check_writable(out)
+    entry = make_entry(args.name or args.file.stem, policy, args.contest)
     out.write_text(json.dumps(entry, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
     row = {"name": entry["name"], "points": contest.points(entry["scores"], args.contest), **entry["scores"]}
     _print(args, [row], {**row, "contest": args.contest, "entry": str(out)})

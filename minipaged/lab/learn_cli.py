@@ -22,6 +22,10 @@ ACTIONS = {
     "solution": "our answer, after you have passed",
 }
 
+#: what stands behind the action in the example of its help
+EXAMPLES = {"list": " --level easy", "check": " blocks.allocator", "hint": " blocks.allocator", "reset": " blocks.slot",
+            "solution": " blocks.slot --force"}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = ("examples:\n  minipaged learn                          what to do next\n"
@@ -32,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(action="next", id=None)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     for name, text in ACTIONS.items():
-        own = actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        own = actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.",
+                                 epilog=f"example:\n  minipaged learn {name}{EXAMPLES.get(name, '')}")
         if name in ("list", "progress"):
             own.add_argument("--json", action="store_true", help="as JSON")
         else:

@@ -185,11 +185,11 @@ def show_failure(exercise: Exercise, failure: Failure) -> None:
     from IPython.display import display
 
     bundle, metadata = drawn._repr_mimebundle_()
-    display({**_player(exercise, failure), **bundle}, raw=True, metadata=metadata)
+    display({**bundle, **_player(exercise, failure, bundle)}, raw=True, metadata=metadata)
 
 
-def _player(exercise: Exercise, failure: Failure) -> dict:
-    """The widget of both films; nothing where there is none."""
+def _player(exercise: Exercise, failure: Failure, bundle: dict) -> dict:
+    """The player of both films, with the picture of `bundle` for who can't play it; nothing where there is none."""
     from minipaged.viz.film import Film, first_difference
 
     expected, own = logs(failure)
@@ -197,7 +197,6 @@ def _player(exercise: Exercise, failure: Failure) -> dict:
     start = min(event.time for event in parting if event is not None) if parting else len(own) - 1
     try:
         film = Film(expected, compare=own, title=exercise.title, labels=("expected", "yours"), start=start)
-        shown = film.widget()._repr_mimebundle_()
-    except (ImportError, ValueError, TypeError, LookupError):  # no anywidget, or events that no film can hold
+    except (ValueError, TypeError, LookupError):  # events that no film can hold
         return {}
-    return shown[0] if isinstance(shown, tuple) else shown or {}
+    return {"text/html": film.output(bundle["image/png"], bundle["text/plain"])}

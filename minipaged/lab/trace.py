@@ -23,13 +23,14 @@ from minipaged.lab.plain import plain, show
 View = Callable[[object], object]
 EventOf = Callable[[object], tuple[str, dict] | None]
 ARGUMENT_WIDTH = 240  # of one argument in the text of a call
-RETURNS, RAISES, HANGS, MUTATES = "returns", "raises", "hangs", "mutates"
+RETURNS, RAISES, HANGS, MUTATES, SHARES = "returns", "raises", "hangs", "mutates", "shares"
 
 
 class Outcome(NamedTuple):
     """What came of a call. RETURNS: `value` is plain data. RAISES: `value` is the names of the exception's class
     and of those above, `message` its first line, `line` where in the cell. HANGS: it took too long. MUTATES: it
-    changed the argument with number `value`, which belongs to the caller."""
+    changed the argument with number `value`, which belongs to the caller. SHARES: where lists of their own are asked
+    for, `value` holds one list in two places, or one of the arguments' own."""
 
     kind: str
     value: object = None
@@ -56,10 +57,10 @@ class Thing:
         self._trace, self._name, self._handle = trace, name, handle
 
     def call(self, method: str, *args: object, writes: Sequence[int] = (), text: str | None = None,
-             view: View | None = None, event: EventOf | None = None, **kwargs: object) -> object:
+             view: View | None = None, event: EventOf | None = None, own: bool = False, **kwargs: object) -> object:
         """Call a method. See Trace.call."""
         return self._trace._call(self._handle, method, f"{self._name}.{method}", args, kwargs, writes, text, view,
-                                 event)
+                                 event, own)
 
     def get(self, attribute: str, view: View | None = None) -> object:
         """Read an attribute or a property."""
@@ -93,16 +94,17 @@ class Trace:
         return Thing(self, name, made[0])
 
     def call(self, function: str, *args: object, writes: Sequence[int] = (), text: str | None = None,
-             view: View | None = None, event: EventOf | None = None, **kwargs: object) -> object:
+             view: View | None = None, event: EventOf | None = None, own: bool = False, **kwargs: object) -> object:
         """Call a function; gives what it returned as plain data, or None when it raised.
 
         `writes`: positions of arguments that the function shall change; the outcome is then the list of these as
         they are after the call. Changing any other argument is a mistake. `text` replaces the call's text.
         `view`: where several answers are right, what to compare in place of the value: a function of it that gives
         plain data, or words as `Said("a free block")`. `event`: a function of the value that gives what a film shows
-        for this call, `("allocate", {...})` with the data of minipaged.core.events.KINDS, or None.
+        for this call, `("allocate", {...})` with the data of minipaged.core.events.KINDS, or None. `own`: every list
+        and dict of the value must be an object of its own, since somebody will change it later.
         """
-        return self._call(function, None, function, args, kwargs, writes, text, view, event)
+        return self._call(function, None, function, args, kwargs, writes, text, view, event, own)
 
     def result(self, text: str, value: object) -> None:
         """Something that follows from the calls, such as a waiting time: compared like an answer."""
@@ -124,14 +126,15 @@ class Trace:
 
     def _call(self, target: object, method: str | None, name: str, args: tuple, kwargs: dict,
               writes: Sequence[int], text: str | None, view: View | None,
-              event: EventOf | None) -> object:
+              event: EventOf | None, own: bool) -> object:
         text = text or f"{name}({_arguments(args, kwargs)})"
 
         def call() -> Outcome:
             reply = self.answer.call(target, method, args, kwargs, writes)
             if reply.mutated:
                 return Outcome(MUTATES, reply.mutated[0])
-            return Outcome(RETURNS, plain(list(reply.written) if writes else reply.value))
+            kind = SHARES if own and reply.shared else RETURNS
+            return Outcome(kind, plain(list(reply.written) if writes else reply.value))
 
         return self._record(text, call, view, event)
 

@@ -17,8 +17,8 @@ from minipaged.sim import metrics
 from minipaged.sim.cost_model import Roofline, StepWork
 from minipaged.sim.experiments import common
 from minipaged.sim.hardware import card, served_model
+from minipaged.sim.result import SimResult
 from minipaged.sim.serving import Serving
-from minipaged.sim.simulator import SimResult
 from minipaged.sim.traces import load_trace
 
 __all__ = ["ERRATA"]

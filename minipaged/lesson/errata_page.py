@@ -51,7 +51,8 @@ def errata_table(errata: Sequence[Erratum]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m minipaged.lesson.errata_page", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+                                     formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     epilog="example: python -m minipaged.lesson.errata_page --check")
     parser.add_argument("--out", type=Path, default=Path("docs/errata.md"), help="the page (default: docs/errata.md)")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the page is not up to date")
     args = parser.parse_args(argv)

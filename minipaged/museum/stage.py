@@ -22,6 +22,7 @@ from minipaged.core import (
     check_invariants,
 )
 from minipaged.museum.oracle import ToyModel, alone
+from minipaged.museum.service import Service
 
 #: who may notice a bug -> what that judge does
 JUDGES = {
@@ -30,6 +31,8 @@ JUDGES = {
     "tokens": "the oracle compares every request's tokens with those of the same request alone",
     "progress": "the oracle wants each step to compute something, and everybody to end",
     "errors": "the oracle wants a mistake answered by an error that changes nothing, and nothing else to fail",
+    "service": "the oracle looks at each plan: nobody waits, computes again or gives way without need",
+    "recount": "the oracle counts the same thing again in another way, on random input",
     "numbers": "the oracle compares a count with the one worked out by hand",
     "dense": "the oracle compares attention through pages with attention over one plain tensor",
 }
@@ -57,6 +60,10 @@ class Run:
     def fault(self, judge: str) -> Fault | None:
         return next((fault for fault in self.faults if fault.judge == judge), None)
 
+    def note(self, what: str, got: object) -> None:
+        """A number worth seeing, which no judge compares."""
+        self.facts[what] = got
+
     def expect(self, what: str, got: object, right: object, judge: str = "numbers", step: int = -1) -> None:
         """Note a number, and say so when it is not the right one."""
         self.facts[what] = got
@@ -69,11 +76,14 @@ class Stage:
 
     def __init__(self, num_blocks: int, block_size: int = 4, *, static: bool = False, **options) -> None:
         self.run = Run(EventLog())
+        self.is_static = static
         memory = {name: options.pop(name) for name in MEMORY if name in options}
         self.kv = KVCacheManager(num_blocks, block_size, events=self.run.events, **memory)
         kind = StaticBatchingScheduler if static else ContinuousBatchingScheduler
         self.scheduler = kind(self.kv, events=self.run.events, **options)
         self.model = ToyModel(self.scheduler, self.complain)
+        rules = {name: options[name] for name in ("victim", "quantum") if name in options}
+        self._service = None if static else Service(self.scheduler, self.model, self.complain, **rules)
         self.requests: dict[str, Request] = {}
         self._alone: dict[str, list[int]] = {}
 
@@ -90,6 +100,8 @@ class Stage:
         """The child goes on from its parent's tokens, with a seed of its own."""
         params = SamplingParams(max_tokens=self.requests[parent].params.max_tokens, seed=seed)
         request = self.scheduler.fork(parent, child, params)
+        if self._service is not None:
+            self._service.forked |= {parent, child}
         tokens = Request(child, request.token_ids, SamplingParams(
             max_tokens=params.max_tokens - request.num_output_tokens, seed=seed))
         return self._known(request, [*request.output_token_ids, *alone(tokens, self._capacity, self.model.weights)])
@@ -109,9 +121,13 @@ class Stage:
             plans.append(self._step())
         return plans
 
-    def expect(self, what: str, got: object, right: object) -> None:
-        """A number that is known by hand."""
-        self.run.expect(what, got, right, step=self.scheduler.step_index)
+    def expect(self, what: str, got: object, right: object, judge: str = "numbers") -> None:
+        """A number that is known by hand, or (judge "recount") from another way to count."""
+        self.run.expect(what, got, right, judge, self.scheduler.step_index)
+
+    def note(self, what: str, got: object) -> None:
+        """As Run.note."""
+        self.run.note(what, got)
 
     def must_raise(self, kind: type[Exception], what: str, call: Callable, *args: object) -> None:
         """A mistake that must be answered by an error."""
@@ -140,9 +156,14 @@ class Stage:
 
     def _step(self) -> StepPlan:
         had_work, plans = self.scheduler.has_unfinished, []
+        said = {name: len(request.output_token_ids) for name, request in self.requests.items()}
+        if self._service is not None:
+            self._service.watch()
 
         def run(plan: StepPlan) -> dict[str, int]:
             plans.append(plan)
+            if self._service is not None:
+                self._service.judge(plan)
             return self.model.run(plan)
 
         self.scheduler.step(run)
@@ -152,6 +173,8 @@ class Stage:
         self.check()
         for name, request in self.requests.items():
             output, right = request.output_token_ids, self._alone[name]
+            if len(output) < said[name]:
+                self.complain("tokens", f"{name} had said {said[name]} tokens and now has said {len(output)}")
             if output != right[:len(output)] or (request.is_finished and len(output) < len(right)
                                                  and request.finish_reason.value != "abort"):
                 self.complain("tokens", f"{name} says {output}; alone it says {right}")
@@ -183,6 +206,7 @@ def scene(num_blocks: int, block_size: int = 4, **options) -> Callable[[Callable
             stage.run.tokens = {name: request.output_token_ids for name, request in stage.requests.items()}
             return stage.run
 
+        play.stage = {"num_blocks": num_blocks, "block_size": block_size, **options}
         return play
 
     return decorate

@@ -1,6 +1,8 @@
 """Bugs of block tables, slots and growth (chapters 03 and 04)."""
 from __future__ import annotations
 
+import random
+
 from minipaged.core import BlockTable, KVCacheManager, ScheduledRequest
 from minipaged.museum.bug import Piece, change
 from minipaged.museum.stage import Stage, scene
@@ -24,10 +26,15 @@ def forgets_the_block_size(right, self, position):
 
 
 @scene(6)
-def slots_by_hand(stage: Stage) -> None:
-    stage.add("A", range(6), max_tokens=3)
-    stage.step()
-    stage.expect("slots of A's 6 tokens", stage.kv.table("A").slots(0, 6), [0, 1, 2, 3, 4, 5])
+def blocks_in_any_order(stage: Stage) -> None:
+    """Each slot is looked up again: block after block, slot after slot, all are numbered through."""
+    rng = random.Random(1)
+    for tokens in (6, 9, 23):
+        table = BlockTable(4, rng.sample(range(6), 6))
+        places = [(block, offset) for block in range(6) for offset in range(4)]
+        wanted = [places.index((table.blocks[position // 4], position % 4)) for position in range(tokens)]
+        stage.expect(f"slots of {tokens} tokens in the blocks {list(table.blocks)}", table.slots(0, tokens), wanted,
+                     "recount")
 
 
 @change(KVCacheManager, "grow")
@@ -80,7 +87,7 @@ PIECES = (
           "03_blocks",
           "Slots of different blocks fall on one another: block 1 begins inside block 0.",
           "A slot counts tokens, not blocks: block x block_size + offset.",
-          (forgets_the_block_size,), slots_by_hand, "numbers",
+          (forgets_the_block_size,), blocks_in_any_order, "recount",
           "tests/core/test_block_table.py::test_position_to_slot_is_block_times_size_plus_offset"),
     Piece("block-one-step-late", "The next block is taken after the token that needed it",
           "source text, section 8: a new block when generated % 16 == 0, after the write", "03_blocks",

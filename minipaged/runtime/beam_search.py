@@ -82,6 +82,7 @@ class BeamGroup:
         return sum(len(beam.token_ids) - self.first.num_prompt_tokens for beam in self._beams)
 
     def take(self, request_id: str, logits: torch.Tensor) -> None:
+        """The logits [vocab_size] of one of its requests: from them come that beam's candidates."""
         beam = next(one for one in self._beams if one.request.request_id == request_id)
         logprobs = torch.log_softmax(logits.double(), dim=-1)
         count = 2 * self.params.beam_width + max(0, len(self._eos) - 1)  # enough when all end tokens are among them
@@ -115,6 +116,10 @@ class BeamGroup:
         return all(beam.candidates for beam in self._beams)
 
     def after_commit(self, scheduler: BaseScheduler) -> None:
+        """Make the chosen children the beams, with requests of their own, and end the search when it is over.
+
+        Where some beams could not run, those that did give up their memory and keep their candidates.
+        """
         if not self._is_complete:
             for beam in self._beams:
                 if beam.candidates:  # its siblings did not run: what it found is kept, its memory is not

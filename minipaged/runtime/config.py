@@ -11,16 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from minipaged.errors import ModelFormatError
-from minipaged.hf_config import load_config
+from minipaged.hf_config.keys import MOST_LAYERS, flag, integer, load_config, optional_integer, shown
+from minipaged.hf_config.layers import FULL, SLIDING
 
 #: architecture -> model_type
 ARCHITECTURES = {"LlamaForCausalLM": "llama", "MistralForCausalLM": "mistral",
                  "Qwen2ForCausalLM": "qwen2", "Qwen3ForCausalLM": "qwen3"}
 DEFAULT_ROPE_THETA = 10000.0
-MOST_LAYERS = 100_000  # far above any real model: what is beyond these is a damaged file
-MOST_POSITIONS = 2 ** 24  # there is a row of cos and sin for each
-MOST = 10 ** 12
-FULL, SLIDING = "full_attention", "sliding_attention"
+MOST_POSITIONS = 2 ** 24  # far above any real model; there is a row of cos and sin for each
 
 
 @dataclass(frozen=True)
@@ -57,32 +55,32 @@ class ModelConfig:
         """Read a config.json (path, folder, or its content). Errors: ModelFormatError naming the key."""
         config = load_config(source)
         model_type = _model_type(config)
-        layers, heads = _count(config, "num_hidden_layers", most=MOST_LAYERS), _count(config, "num_attention_heads")
-        hidden = _count(config, "hidden_size")
-        kv_heads = _count(config, "num_key_value_heads", heads)
+        layers, heads = integer(config, "num_hidden_layers", most=MOST_LAYERS), integer(config, "num_attention_heads")
+        hidden = integer(config, "hidden_size")
+        kv_heads = optional_integer(config, "num_key_value_heads", default=heads)
         if heads % kv_heads:
             raise ModelFormatError(f"config has num_attention_heads {heads} and num_key_value_heads {kv_heads}; the "
                                    "first must be a multiple of the second")
-        head_dim = _count(config, "head_dim", hidden // heads)
+        head_dim = optional_integer(config, "head_dim", default=hidden // heads)
         if config.get("head_dim") is None and hidden % heads:
             raise ModelFormatError(f"config lacks 'head_dim', and hidden_size {hidden} is not a multiple of "
                                    f"num_attention_heads {heads}")
         if head_dim % 2:
             raise ModelFormatError(f"config key 'head_dim' is {head_dim}; rotary positions need an even number")
         if config.get("hidden_act", "silu") != "silu":
-            raise ModelFormatError(f"config key 'hidden_act' is {_shown(config['hidden_act'])}; this decoder has "
+            raise ModelFormatError(f"config key 'hidden_act' is {shown(config['hidden_act'])}; this decoder has "
                                    "'silu'")
-        has_bias = _flag(config, "attention_bias") and model_type in ("llama", "qwen3")
+        has_bias = flag(config, "attention_bias") and model_type in ("llama", "qwen3")
         theta, scaling = _rope(config)
         return cls(
-            model_type=model_type, vocab_size=_count(config, "vocab_size"), hidden_size=hidden,
-            intermediate_size=_count(config, "intermediate_size"), num_layers=layers, num_heads=heads,
+            model_type=model_type, vocab_size=integer(config, "vocab_size"), hidden_size=hidden,
+            intermediate_size=integer(config, "intermediate_size"), num_layers=layers, num_heads=heads,
             num_kv_heads=kv_heads, head_dim=head_dim, max_model_len=_max_positions(config),
             rms_norm_eps=_number(config, "rms_norm_eps", 1e-6), rope_theta=theta, rope_scaling=scaling,
             windows=_windows(config, model_type, layers),
             qkv_bias=has_bias or model_type == "qwen2",  # Qwen2 always has them; no key says so
-            o_bias=has_bias, mlp_bias=_flag(config, "mlp_bias") and model_type == "llama",
-            qk_norm=model_type == "qwen3", tie_word_embeddings=_flag(config, "tie_word_embeddings"),
+            o_bias=has_bias, mlp_bias=flag(config, "mlp_bias") and model_type == "llama",
+            qk_norm=model_type == "qwen3", tie_word_embeddings=flag(config, "tie_word_embeddings"),
             dtype=str(config.get("dtype") or config.get("torch_dtype") or "float32").removeprefix("torch."),
             eos_token_ids=eos_token_ids(config, "config.json"))
 
@@ -92,7 +90,7 @@ def eos_token_ids(config: Mapping, where: str) -> tuple[int, ...]:
     value = config.get("eos_token_id")
     ids = [] if value is None else value if isinstance(value, list) else [value]
     if not all(isinstance(token, int) and not isinstance(token, bool) and token >= 0 for token in ids):
-        raise ModelFormatError(f"{where} key 'eos_token_id' is {_shown(value)}; it must be a token id or a list of "
+        raise ModelFormatError(f"{where} key 'eos_token_id' is {shown(value)}; it must be a token id or a list of "
                                "them")
     return tuple(ids)
 
@@ -106,49 +104,22 @@ def _model_type(config: Mapping) -> str:
         names = [found]
     name = names[0] if isinstance(names, list) else names
     if not isinstance(names, list) or not isinstance(name, str) or name not in ARCHITECTURES:
-        raise ModelFormatError(f"config key 'architectures': the architecture is {_shown(name)}; there are "
+        raise ModelFormatError(f"config key 'architectures': the architecture is {shown(name)}; there are "
                                f"{', '.join(ARCHITECTURES)}")
     return ARCHITECTURES[name]
 
 
 def _max_positions(config: Mapping) -> int:
-    return _count(config, "max_position_embeddings", 2048, most=MOST_POSITIONS)
+    return optional_integer(config, "max_position_embeddings", default=2048, most=MOST_POSITIONS)
 
 
-def _count(config: Mapping, key: str, default: int | None = None, *, least: int = 1, most: int = MOST) -> int:
+def _number(config: Mapping, key: str, default: float) -> float:
     value = config.get(key)
     if value is None:
-        if default is None:
-            raise ModelFormatError(f"config lacks the key {key!r}")
-        return default
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ModelFormatError(f"config key {key!r} is {_shown(value)}; it must be a whole number of at least "
-                               f"{least} and at most {most:,}")
-    return value
-
-
-def _number(config: Mapping, key: str, default: float | None = None) -> float:
-    value = config.get(key)
-    if value is None and default is not None:
         return default
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 10 ** 30:
-        raise ModelFormatError(f"config key {key!r} is {_shown(value)}; it must be a number above 0 and at most 1e30")
+        raise ModelFormatError(f"config key {key!r} is {shown(value)}; it must be a number above 0 and at most 1e30")
     return float(value)
-
-
-def _shown(value: object) -> str:
-    """A value in a message, cut to a readable length."""
-    try:
-        return f"{value!r:.60}"
-    except (ValueError, RecursionError):  # thousands of digits, or lists in lists in lists
-        return f"a {type(value).__name__} too large to print"
-
-
-def _flag(config: Mapping, key: str) -> bool:
-    value = config.get(key)
-    if value is not None and not isinstance(value, bool):
-        raise ModelFormatError(f"config key {key!r} is {_shown(value)}; it must be true or false")
-    return bool(value)
 
 
 def _rope(config: Mapping) -> tuple[float, Mapping]:
@@ -156,14 +127,14 @@ def _rope(config: Mapping) -> tuple[float, Mapping]:
     and `rope_scaling`, whose kind is called `type` or `rope_type`. Without any: theta 10000, no scaling."""
     nested = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if not isinstance(nested, Mapping):
-        raise ModelFormatError(f"the rope parameters of the config are {_shown(nested)}; they must be an object")
+        raise ModelFormatError(f"the rope parameters of the config are {shown(nested)}; they must be an object")
     kind = nested.get("rope_type") or nested.get("type") or "default"
     source = nested if nested.get("rope_theta") is not None else config
     theta = _number(source, "rope_theta", DEFAULT_ROPE_THETA)
     for part in (nested, config):
         if part.get("partial_rotary_factor") not in (None, 1, 1.0):
             raise ModelFormatError("config key 'partial_rotary_factor' is "
-                                   f"{_shown(part['partial_rotary_factor'])}; only 1 (all of a head) is known")
+                                   f"{shown(part['partial_rotary_factor'])}; only 1 (all of a head) is known")
     scaling = {**nested, "rope_type": kind}
     scaling.setdefault("max_position_embeddings", _max_positions(config))
     return theta, scaling
@@ -175,15 +146,15 @@ def _windows(config: Mapping, model_type: str, layers: int) -> tuple[int | None,
     if model_type == "llama":
         return (None,) * layers
     window = config.get("sliding_window")
-    if model_type.startswith("qwen") and not _flag(config, "use_sliding_window"):
+    if model_type.startswith("qwen") and not flag(config, "use_sliding_window"):
         window = None
     if window is None:
         return (None,) * layers
-    window = _count(config, "sliding_window")
+    window = integer(config, "sliding_window")
     if model_type == "mistral":
         return (window,) * layers
     if kinds is None:
-        first = _count(config, "max_window_layers", layers, least=0)
+        first = optional_integer(config, "max_window_layers", default=layers, least=0)
         kinds = [SLIDING if layer >= first else FULL for layer in range(layers)]
     if not isinstance(kinds, list) or len(kinds) != layers or any(kind not in (FULL, SLIDING) for kind in kinds):
         raise ModelFormatError(f"config key 'layer_types' must list {layers} times {FULL!r} or {SLIDING!r}")

@@ -23,6 +23,7 @@ def run(args: argparse.Namespace) -> int:
     from minipaged.event_file import save_events
     from minipaged.models import model_path
     from minipaged.models.stories import DEMO_PROMPTS, SYSTEM_PROMPT
+    from minipaged.output_file import check_writable
     from minipaged.runtime.engine import LLM
     from minipaged.runtime.loader import load_config
     from minipaged.runtime.paging_report import paging_report
@@ -35,8 +36,7 @@ def run(args: argparse.Namespace) -> int:
     tokenizer = Tokenizer.from_folder(model_path(args.model))
     if tokenizer is None:
         raise RequestError(f"model {args.model} has no tokenizer.json, so it can't read text")
-    if args.events is not None:
-        args.events.open("a", encoding="utf-8").close()  # a path that can't be written: better told now
+    check_writable(args.events)
     num_blocks = args.num_blocks
     if num_blocks is None:
         prompt_ids = [tokenizer.encode(prompt) for prompt in prompts]

@@ -29,12 +29,17 @@ class LLM:
 
     model: the bundled "tiny", "smollm2" (after `make smollm2`), a folder in Hugging Face layout, or a GGUF file.
     block_size: tokens a block. num_blocks or kv_memory (bytes, or "64MiB"): the size of the pool.
-    max_num_seqs, max_num_batched_tokens: requests and tokens a step. max_model_len: prompt and output
-    together, the model's own limit by default. use_cache=False: keep no K and V and compute everything
-    again for each token (chapter 01). preemption_mode: "recompute", or "swap" with num_cpu_blocks.
-    scheduling_policy: "fcfs", "round_robin" (with quantum), "priority" or "static". victim: who is
-    preempted. attention_backend: "auto", "reference", "torch" or "cpp". device, dtype: "auto", or what torch calls
-    them. seed: for requests that bring none. check_invariants: examine the engine after each step.
+    max_num_seqs, max_num_batched_tokens: requests and tokens a step, at most. max_model_len: prompt and output
+    together, the model's own limit by default.
+    enable_prefix_caching: equal beginnings share their full blocks; share_partial_blocks: the partly filled last
+    one too. free_order: who is evicted first, "unhashed_first" or "append" (chapter 06).
+    enable_chunked_prefill: a long prompt may be computed over several steps.
+    use_cache=False: keep no K and V and compute everything again for each token (chapter 01).
+    scheduling_policy: "fcfs", "round_robin" (a turn is `quantum` steps), "priority" or "static".
+    preemption_mode: "recompute", or "swap" with num_cpu_blocks. victim: who is preempted, "newest",
+    "most_generated" or "lowest_priority".
+    attention_backend: "auto", "reference", "torch", "cpp", "triton" or "cuda". device, dtype: "auto", or what torch
+    calls them. seed: for requests that bring none. check_invariants: examine the engine after each step.
 
     Errors: ModelFormatError for the folder, ValueError for an option.
     """

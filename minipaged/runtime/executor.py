@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from minipaged.core.plan import StepPlan
-from minipaged.runtime.attention import DenseAttention, PagedAttention
+from minipaged.runtime.attention import Backend, DenseAttention, PagedAttention
 from minipaged.runtime.inputs import StepInputs
 from minipaged.runtime.kv_pool import KVPool
 from minipaged.runtime.model import DecoderModel
@@ -15,7 +15,7 @@ from minipaged.runtime.model import DecoderModel
 class PagedExecutor:
     """Swap out, swap in, copy; then per layer write all new K and V, then attend."""
 
-    def __init__(self, model: DecoderModel, pool: KVPool, backend) -> None:
+    def __init__(self, model: DecoderModel, pool: KVPool, backend: Backend) -> None:
         self.model, self.pool = model, pool
         self.attention = PagedAttention(pool, backend, model.config.head_dim ** -0.5, model.config.windows)
 

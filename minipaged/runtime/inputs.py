@@ -34,6 +34,7 @@ class StepInputs:
 
     @classmethod
     def from_plan(cls, plan: StepPlan, device: torch.device | str = "cpu") -> StepInputs:
+        """The rows of a plan, request after request in the plan's order."""
         tokens, positions, slots, sample_rows, sequences = [], [], [], [], []
         size = plan.block_size
         for item in plan.scheduled:

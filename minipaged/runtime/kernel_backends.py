@@ -12,12 +12,16 @@ from minipaged.runtime.inputs import StepInputs
 
 
 class KernelBackend:
-    """The requests of a step as one call of `paged_decode` (one new token each) or `paged_prefill`."""
+    """The requests of a step as one call of `paged_decode` (one new token each) or `paged_prefill`.
+
+    `name`: "triton" or "cuda".
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def begin(self, inputs: StepInputs) -> None:
+        """Block tables [requests, most blocks] (-1 where a table ends sooner), context lengths, first rows."""
         parts = inputs.sequences
         device = inputs.token_ids.device
         width = max((len(part.block_table) for part in parts), default=1)

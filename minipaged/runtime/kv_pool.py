@@ -11,13 +11,39 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from minipaged.formulas import format_bytes
+from minipaged.errors import whole_number
+from minipaged.formulas import cdiv, format_bytes, parse_bytes
 from minipaged.runtime.config import ModelConfig
+
+DEFAULT_KV_MEMORY = 256 * 2 ** 20  # bytes of a pool on a CPU where nobody says it; less when it could not be used
+BOOKKEEPING = 200  # bytes that core needs for a block, about
 
 
 def block_bytes(config: ModelConfig, block_size: int, dtype: torch.dtype) -> int:
     """Bytes of one block: K and V of all layers."""
     return 2 * config.num_layers * block_size * config.num_kv_heads * config.head_dim * dtype.itemsize
+
+
+def pool_blocks(config: ModelConfig, block_size: int, dtype: torch.dtype, device: torch.device, *,
+                num_blocks: int | None, kv_memory: int | str | None, most_tokens: int) -> int:
+    """Blocks of a pool: as many as asked, or as fit into `kv_memory` (bytes, or "64MiB").
+
+    With neither: what `most_tokens` tokens, all seats at their longest, could use, within 256 MiB on a CPU and 4/5
+    of the free memory of a GPU. Errors: ValueError for both, or for a memory that holds no block.
+    """
+    if num_blocks is not None:
+        if kv_memory is not None:
+            raise ValueError(f"num_blocks is {num_blocks} and kv_memory {kv_memory!r}; give one of them")
+        return whole_number("num_blocks", num_blocks, 1)
+    size = block_bytes(config, block_size, dtype)
+    if kv_memory is not None:
+        budget = parse_bytes(kv_memory)
+        if budget < size:
+            raise ValueError(f"kv_memory is {kv_memory!r}; one block of {block_size} tokens takes {size} bytes; give "
+                             "more, or a smaller block_size")
+        return budget // size
+    budget = torch.cuda.mem_get_info(device)[0] * 4 // 5 if device.type == "cuda" else DEFAULT_KV_MEMORY
+    return max(1, min(cdiv(most_tokens, block_size), budget // size))
 
 
 def check_fits(num_blocks: int, num_cpu_blocks: int, bytes_per_block: int, device: torch.device) -> None:

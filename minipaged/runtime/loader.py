@@ -109,15 +109,13 @@ def load_config(folder: Path) -> ModelConfig:
     return config
 
 
-def load_weights(folder: Path, config: ModelConfig, dtype: torch.dtype,
-                 device: torch.device) -> dict[str, torch.Tensor]:
-    """All tensors of a folder that the config asks for, and nothing else. Errors: ModelFormatError."""
-    return take_weights(_stored_tensors(folder), folder, config, dtype, device)
-
-
 def take_weights(stored: Iterator[tuple[str, torch.Tensor]], folder: Path, config: ModelConfig, dtype: torch.dtype,
                  device: torch.device) -> dict[str, torch.Tensor]:
-    """The same of (name, tensor) pairs; `folder` is only named in messages."""
+    """The tensors that the config asks for, and nothing else, of all that are stored, as (name, tensor) pairs.
+
+    `folder` is only named in messages. Errors: ModelFormatError for a tensor that is missing, unknown or of another
+    shape or type.
+    """
     expected, weights, unused = tensor_shapes(config), {}, []
     tied = None
     for name, tensor in stored:

@@ -40,9 +40,8 @@ class DecoderModel:
     """Token ids in, logits out. It keeps no state of any request.
 
     `weights` has the names of a Hugging Face checkpoint (`tensor_shapes` lists them); each layer takes its own
-    out of it, so that none is in memory twice for long. `num_kv_projections`
-    counts the tokens whose K and V were computed, in every layer: chapter 01 compares it with and without a
-    cache.
+    out of it, so that none is in memory twice for long. `num_kv_projections` counts the tokens whose K and V were
+    computed, in every layer: chapter 01 compares it with and without a cache.
     """
 
     def __init__(self, config: ModelConfig, weights: dict[str, torch.Tensor], *,

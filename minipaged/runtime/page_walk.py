@@ -19,8 +19,8 @@ from pathlib import Path
 
 import torch
 
-from minipaged.runtime.attention import TorchBackend
 from minipaged.runtime.inputs import StepInputs
+from minipaged.runtime.torch_backend import TorchBackend
 
 logger = logging.getLogger(__name__)
 SOURCE = Path(__file__).with_name("page_walk.cpp")
@@ -37,6 +37,7 @@ def compiler() -> str | None:
 
 
 def cache_folder() -> Path:
+    """Where the compiled library is kept: the user's cache folder, as the system has it."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "minipaged"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "minipaged"
@@ -101,6 +102,7 @@ class PageWalkBackend(TorchBackend):
         self._library = library()
 
     def begin(self, inputs: StepInputs) -> None:
+        """Prompts and chunks go to the parent; the tables of single tokens become one flat row of blocks."""
         decodes = [part for part in inputs.sequences if part.num_tokens == 1]
         chunks = [part for part in inputs.sequences if part.num_tokens > 1]
         super().begin(StepInputs(inputs.token_ids, inputs.positions, inputs.slot_mapping, inputs.sample_rows,

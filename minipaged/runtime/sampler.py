@@ -38,11 +38,13 @@ class SampleRow(NamedTuple):
 
 
 def is_greedy(params: SamplingParams) -> bool:
+    """True when the most likely token is taken, without a draw."""
     return params.temperature < GREEDY_BELOW
 
 
 def has_penalties(params: SamplingParams) -> bool:
-    return (params.repetition_penalty != 1 or params.frequency_penalty != 0 or params.presence_penalty != 0)
+    """True when tokens that were there already lose (or win) by it."""
+    return params.repetition_penalty != 1 or params.frequency_penalty != 0 or params.presence_penalty != 0
 
 
 def changes_logits(params: SamplingParams) -> bool:

@@ -7,7 +7,7 @@ request with seed s draws as a request with n=1 and seed s + i would.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence as List
+from collections.abc import Sequence
 
 from minipaged.core.base_scheduler import BaseScheduler
 from minipaged.core.request import FinishReason, Request, RequestStatus
@@ -17,7 +17,7 @@ from minipaged.runtime.text_output import TextOutput
 from minipaged.runtime.tokenizer import Tokenizer
 
 
-class Sequence:
+class OutputSequence:
     """One output: the scheduler's request that makes it (None until the prompt is computed), and its text."""
 
     __slots__ = ("group", "index", "seed", "request", "text", "logprobs", "is_plain")
@@ -43,6 +43,7 @@ class Sequence:
         return f"{self.group.request_id}.{self.index}"
 
     def sample_row(self) -> SampleRow:
+        """What its next token is sampled with; the tokens so far only where something counts them."""
         request = self.group.sequences[0].request if self.request is None else self.request
         params = self.group.params
         if not changes_logits(params):
@@ -62,6 +63,7 @@ class Sequence:
         return self.text.stop is not None
 
     def output(self) -> CompletionOutput:
+        """Its tokens and text so far, and why it ended if it did."""
         logprobs = self.logprobs if self.group.params.logprobs is not None else None
         total = None if logprobs is None else sum(next(iter(step.values())).logprob for step in logprobs)
         if self.request is None:  # its prompt is not computed yet, or was given up before that
@@ -84,7 +86,7 @@ class SequenceGroup:
     def __init__(self, request: Request, prompt: str | None, seed: int | str, tokenizer: Tokenizer | None) -> None:
         self.request_id, self.params, self.prompt, self.seed = request.request_id, request.params, prompt, seed
         self.prompt_token_ids = request.prompt_token_ids
-        self.sequences = [Sequence(self, index, TextOutput(tokenizer, self.prompt_token_ids, request.params))
+        self.sequences = [OutputSequence(self, index, TextOutput(tokenizer, self.prompt_token_ids, request.params))
                           for index in range(request.params.n)]
         self.sequences[0].request = self.first = request
         self.arrival_step = 0
@@ -112,11 +114,11 @@ class SequenceGroup:
         """True while there is one request for several outputs."""
         return len(self.sequences) > 1 and self.sequences[-1].request is None and not self.first.is_finished
 
-    def first_token(self, tokens: List[int]) -> int:
+    def first_token(self, tokens: Sequence[int]) -> int:
         """Which of the n first tokens the request at hand goes on with: the first that doesn't end its output."""
         return tokens[self._heir(tokens)]
 
-    def fork(self, scheduler: BaseScheduler, tokens: List[int]) -> list[Sequence]:
+    def fork(self, scheduler: BaseScheduler, tokens: Sequence[int]) -> list[OutputSequence]:
         """Give each output its request, after the step that computed the prompt. Returns those that run.
 
         An output that ends with its first token needs no memory, so it gets none.
@@ -133,10 +135,10 @@ class SequenceGroup:
             first.token_ids.append(newest)
         for one, token in zip(self.sequences, tokens):
             if one.request is None:
-                one.request = self._ended(one.name, token, first)
+                one.request = self._ended(one.name, token)
         return [one for one in self.sequences if not one.request.is_finished]
 
-    def _heir(self, tokens: List[int]) -> int:
+    def _heir(self, tokens: Sequence[int]) -> int:
         return next((index for index, token in enumerate(tokens) if self._ends(token) is None), 0)
 
     def _ends(self, token: int) -> FinishReason | None:
@@ -147,13 +149,15 @@ class SequenceGroup:
             return FinishReason.CAPACITY if request.outgrows_pool else FinishReason.LENGTH
         return None
 
-    def _ended(self, name: str, token: int, first: Request) -> Request:
+    def _ended(self, name: str, token: int) -> Request:
+        """A request that never runs: its first token was its last."""
         request = Request(name, self.prompt_token_ids, self.params)
         request.token_ids.append(token)
         request.status, request.finish_reason = RequestStatus.FINISHED, self._ends(token)
         return request
 
     def output(self) -> RequestOutput:
+        """All outputs so far, and when things happened. A new object each time."""
         requests = {one.request.request_id: one.request for one in self.sequences if one.request is not None}
         requests[self.first.request_id] = self.first
         metrics = RequestMetrics(self.arrival_step, self.first_scheduled_step, self.first_token_step,

@@ -33,6 +33,7 @@ class TextOutput:
 
     @property
     def text(self) -> str:
+        """What may be shown now; empty without a tokenizer."""
         if self._detokenizer is None:
             return ""
         whole = self._detokenizer.text

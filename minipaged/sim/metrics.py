@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from minipaged.sim.simulator import Record, SimResult
+from minipaged.sim.result import Record, SimResult
 
 QUANTILES = {"p50": 50, "p90": 90, "p95": 95, "p99": 99}
 
@@ -40,10 +40,12 @@ def done(result: SimResult) -> list[Record]:
 
 
 def ttft(result: SimResult) -> np.ndarray:
+    """Seconds from a request's arrival to its first token, of those that ended, in order of arrival."""
     return np.array([record.first_token - record.arrival for record in done(result)])
 
 
 def latency(result: SimResult) -> np.ndarray:
+    """Seconds from a request's arrival to its last token, of those that ended, in order of arrival."""
     return np.array([record.last_token - record.arrival for record in done(result)])
 
 

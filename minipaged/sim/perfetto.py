@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from minipaged.sim.simulator import SimResult
+from minipaged.sim.result import SimResult
 
 _SERVER, _REQUESTS = 1, 2  # process ids, only labels here
 

@@ -71,6 +71,7 @@ class FirstFitAllocator:
         return count
 
     def allocate(self, count: int) -> range | None:
+        """The first hole that is long enough; None where there is none."""
         for at, (start, end) in enumerate(self._holes):
             if end - start >= count:
                 self._holes[at:at + 1] = [(start + count, end)] if end - start > count else []
@@ -78,6 +79,7 @@ class FirstFitAllocator:
         return None
 
     def free(self, region: range) -> None:
+        """Give back a region; it joins the holes beside it."""
         start, end = region.start, region.stop
         at = bisect_left(self._holes, (start, end))
         if at < len(self._holes) and self._holes[at][0] == end:

@@ -87,6 +87,7 @@ class Scenario:
         return trace if self.rate is None else trace.at_rate(self.rate)
 
     def serving(self) -> Serving:
+        """The scheduler's and the memory's settings; without `blocks`, as many as the card has room for."""
         blocks = self.blocks
         if blocks is None:
             blocks = served_model(self.model).num_blocks(card(self.gpu), self.block_size)
@@ -96,6 +97,7 @@ class Scenario:
                        self.watermark)
 
     def cost_model(self) -> CostModel:
+        """Measured operators where a profile is named, else the roofline. Errors: ValueError for another model's."""
         model, gpu = served_model(self.model), card(self.gpu)
         if self.profile:
             measured = read_meta(Path(self.profile)).get("model")

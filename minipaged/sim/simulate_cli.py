@@ -5,6 +5,7 @@ import argparse
 import sys
 from contextlib import contextmanager
 
+from minipaged.output_file import check_writable
 from minipaged.sim import metrics
 from minipaged.sim.perfetto import save_perfetto
 from minipaged.sim.scenario import Scenario
@@ -30,6 +31,7 @@ def run(args: argparse.Namespace) -> int:
     slo = read_slo(args.slo)
     if args.check_every and scenario.memory != "paged":
         raise ValueError("--check-every checks paged memory; leave it out with --memory " + scenario.memory)
+    check_writable(args.csv, args.timeline, args.perfetto)
     trace = scenario.load(args.skip_bad)
     for line, reason in trace.skipped:
         print(f"minipaged simulate: line {line} left out: {reason}", file=sys.stderr)

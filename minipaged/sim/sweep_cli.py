@@ -6,6 +6,7 @@ import json
 import sys
 from contextlib import contextmanager
 
+from minipaged.output_file import check_writable
 from minipaged.sim.scenario import Scenario
 from minipaged.sim.simulate_cli import progress_bar
 from minipaged.sim.sweep import grid, parse_vary, run_sweep
@@ -26,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     varied = dict(parse_vary(text) for text in args.vary)
     scenarios = grid(Scenario.from_args(args), varied)
+    if args.jobs == 0:
+        raise ValueError("--jobs is 0; it must be a number of processes, or -1 for all cores")
+    check_writable(args.out)
     with cluster(args) as backend, progress_bar(len(scenarios), not args.no_progress and sys.stderr.isatty()) as bar:
         rows = run_sweep(scenarios, args.out, jobs=args.jobs, backend=backend,
                          progress=None if bar is None else lambda ready: bar(ready, "runs"))

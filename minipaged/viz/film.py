@@ -4,13 +4,15 @@
     Film(static_events, compare=continuous_events, labels=("static", "continuous"))
     Film("run.json").save("film.html")                       # one file, no network
 
-One ES module draws it; its sources are in the folder film/ and are joined here. A film in a notebook also has
-a still picture and a sentence, for readers and programs that do not run it. Nothing here needs numpy, matplotlib
-or torch: without matplotlib the still is left out, without anywidget the player.
+One ES module draws it; its sources are in the folder film/ and are joined here. A film in a notebook is a still
+picture and a sentence that its script turns into the player: it plays in a saved notebook that has no kernel, and in
+one that is not trusted, or without scripts, the picture and the sentence stay. Nothing here needs numpy, matplotlib or
+torch: without matplotlib the still is left out. Only `widget`, which Python can steer, needs anywidget.
 """
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import html
 import json
@@ -25,6 +27,7 @@ from minipaged.core.events import Event, EventLog
 from minipaged.event_file import load_events
 from minipaged.viz.film_data import encode
 from minipaged.viz.film_words import difference_in_words, first_difference, fullest, summary
+from minipaged.viz.show import as_html
 
 #: A whole film, which a page can play; and what a notebook keeps of a film that is too long for it.
 DATA_MIME = "application/vnd.minipaged.film+json"
@@ -120,8 +123,8 @@ class Film:
                 import anywidget
                 import traitlets
             except ImportError:
-                raise ImportError("the player in a notebook needs anywidget (pip install anywidget); "
-                                  "film.save('film.html') needs nothing more") from None
+                raise ImportError("a player that Python can steer needs anywidget (pip install anywidget); a film as "
+                                  "the last line of a cell, and film.save('film.html'), need nothing more") from None
 
             class FilmWidget(anywidget.AnyWidget):
                 _esm = module()
@@ -147,20 +150,24 @@ class Film:
         return json.dumps({"events": counts, "sha256": hashlib.sha256(text.encode()).hexdigest()},
                           separators=(",", ":"))
 
+    def output(self, image: bytes | None = None, sentence: str = "") -> str:
+        """The film as HTML for the output of a cell: a picture and a sentence, which the player replaces.
+
+        image: PNG, in place of the still. sentence: in place of `alt`.
+        """
+        image = image or self.still()
+        packed = json.dumps({"script": module(), "style": style(), "film": self.data}, ensure_ascii=False)
+        picture = "" if image is None else as_html(image, "a still of the film, in words below")
+        return _OUTPUT.format(picture=picture, sentence=html.escape(sentence or self.alt),
+                              packed=base64.b64encode(gzip.compress(packed.encode(), mtime=0)).decode("ascii"))
+
     def _repr_mimebundle_(self, **options: object) -> tuple[dict, dict]:
-        try:
-            shown = self.widget()._repr_mimebundle_(**options)
-        except ImportError:
-            shown = {}
-        data, metadata = shown if isinstance(shown, tuple) else (shown or {}, {})
-        short = sum(map(len, self.runs)) <= KEPT_EVENTS
-        kept = {DATA_MIME: self.data} if short else {DIGEST_MIME: self.digest()}
-        data = {**data, "text/plain": self.alt, **kept}
-        image = self.still()
-        if image is not None:
-            data["image/png"] = base64.b64encode(image).decode("ascii")
-            metadata = {**metadata, "image/png": {"alt": self.alt}}
-        return data, metadata
+        image, short = self.still(), sum(map(len, self.runs)) <= KEPT_EVENTS
+        data = {"text/html": self.output(image), "text/plain": self.alt,
+                **({DATA_MIME: self.data} if short else {DIGEST_MIME: self.digest()})}
+        if image is None:
+            return data, {}
+        return {**data, "image/png": base64.b64encode(image).decode("ascii")}, {"image/png": {"alt": self.alt}}
 
     def __repr__(self) -> str:
         return self.alt
@@ -195,4 +202,20 @@ mountPage(document.getElementById("film"), JSON.parse(document.getElementById("f
 </script>
 </body>
 </html>
+"""
+
+#: A program that shows HTML but no scripts, as an untrusted notebook in JupyterLab, shows the figure.
+_OUTPUT = """<figure style="margin: 0">{picture}<figcaption>{sentence}</figcaption></figure>
+<script>
+(async (place) => {{
+  const figure = place.querySelector("figure");
+  const packed = Uint8Array.from(atob("{packed}"), (letter) => letter.charCodeAt(0));
+  const plain = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const {{ script, style, film }} = await new Response(plain).json();
+  const address = URL.createObjectURL(new Blob([script], {{ type: "text/javascript" }}));
+  const player = (await import(address)).default;
+  URL.revokeObjectURL(address);
+  player.replace(figure, style, JSON.parse(film));
+}})(document.currentScript.parentElement);
+</script>
 """

@@ -36,8 +36,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-_MORE = """  minipaged demo --events run.json && minipaged film run.json -o film.html --open
-  minipaged film static.json --compare continuous.json --labels static continuous -o two.html
+_MORE = """
+Files for the example, and a second run beside the first:
+  minipaged demo --events run.json
+  minipaged demo --events roomy.json --num-blocks 160
+  minipaged film run.json --compare roomy.json --labels small roomy -o two.html --open
 
 The page needs no network and no Python. Its keys: Space plays, the arrows step by event and by step,
 c, e and p jump to the next copy, eviction and preemption, / searches, ? lists all keys."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
+from minipaged.output_file import check_writable
 from minipaged.viz.figures.catalog import CATALOG, FILMS, Entry, draw
 from minipaged.viz.film import Film
 from minipaged.viz.show import Picture
@@ -112,7 +113,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     entries = chosen(args.names)
-    if args.list:
+    if args.list and args.json:
+        for entry in entries:
+            print(json.dumps({"name": entry.name, "chapters": entry.chapters.split(), "usage": entry.usage}))
+    elif args.list:
         for entry in entries:
             print(f"{entry.chapters:<9} {entry.usage}")
     elif args.json:
@@ -122,6 +126,7 @@ def run(args: argparse.Namespace) -> int:
             print(json.dumps({"name": entry.name, "chapters": entry.chapters.split(), "usage": entry.usage,
                               "alt": made.alt, "data": json.loads(data)}, ensure_ascii=False))
     else:
+        check_writable(args.out)
         page = gallery_page(entries)
         args.out.write_text(page, encoding="utf-8")
         print(f"{args.out}: {len(entries)} figures and films, {len(page) / 1e6:.1f} MB; open it in a browser")

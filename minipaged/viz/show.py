@@ -2,7 +2,8 @@
 
 A picture alone is lost to a reader who cannot see it, to a viewer that does not draw it, and to a test: the
 pixels differ between versions of matplotlib. So each figure is one output with three forms: the PNG, the
-sentence as `text/plain`, and the data that was drawn as one short text, which strict nbval compares.
+sentence as `text/plain`, and the data that was drawn as one short text, which strict nbval compares. A notebook that
+runs has a fourth one, HTML with picture and sentence, for nbconvert, which leaves the sentence of a PNG out.
 
     show(waste_stack(splits))                       a Picture of minipaged.viz.figures brings all three
     show(fig, "Two bars: 20 and 96 percent ...")    a figure of your own
@@ -10,7 +11,9 @@ sentence as `text/plain`, and the data that was drawn as one short text, which s
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from dataclasses import dataclass
+from html import escape
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,7 +62,8 @@ class Picture:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> tuple[dict, dict]:
         """What Jupyter shows when a picture is the last expression of a cell."""
-        bundle: dict[str, object] = {"image/png": self.png(), "text/plain": self.alt}
+        image = self.png()
+        bundle: dict[str, object] = {"image/png": image, "text/plain": self.alt, "text/html": as_html(image, self.alt)}
         if self.data is not None:
             bundle[DATA_MIME] = self.compact_data()
         return bundle, {"image/png": {"alt": self.alt}}
@@ -84,6 +88,11 @@ def show(what: Picture | Figure, alt: str = "", data: object = None) -> None:
         from matplotlib import pyplot
 
         pyplot.close(what)
+
+
+def as_html(image: bytes, alt: str) -> str:
+    """A PNG and its sentence as an element of HTML."""
+    return f'<img alt="{escape(alt)}" src="data:image/png;base64,{b64encode(image).decode("ascii")}">'
 
 
 def rounded(value: object) -> object:

@@ -255,7 +255,7 @@ exhibit = museum.exhibit("query-heads-counted")
 exhibit
 
 # %% [markdown]
-# The number that stands there is {{wrong_bytes // right_bytes}} times the right one. And {{llama3.num_query_heads}} is
+# The first number is {{wrong_bytes // right_bytes}} times the right one. And {{llama3.num_query_heads}} is
 # {{wrong_bytes // right_bytes}} times {{llama3.num_kv_heads}}. That is the trace to follow: whose heads were counted? A
 # model's `config.json` names both numbers, and the one for the queries comes first.
 
@@ -263,7 +263,7 @@ exhibit
 piece = museum.piece("query-heads-counted")
 print(exhibit.answer(piece.title))
 print(piece.source)
-(right_bytes,), (wrong_bytes,) = piece.right().facts.values(), piece.wrong().facts.values()
+right_bytes, wrong_bytes = (run.facts["bytes of one token of Llama-3-8B"] for run in (piece.right(), piece.wrong()))
 
 # %% [markdown]
 # For an older model such as Llama-2-13B both numbers are equal. So the mistake goes unseen until somebody changes the

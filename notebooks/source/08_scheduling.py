@@ -443,8 +443,8 @@ exhibit = museum.exhibit("never-fits-and-waits")
 print(exhibit)
 
 # %% [markdown]
-# Pick a letter. Then look at both runs side by side. With the bug `small` waits, and not one block is taken. The one
-# before it, `big`, is not drawn: it never came in by the door, so the log has no event of it.
+# Pick a letter. Then look at both runs side by side. With the bug `big` comes in by the door, `small` waits behind it,
+# and not one block is taken.
 
 # %%
 exhibit.film()

@@ -176,7 +176,7 @@ from minipaged import museum
 piece = museum.piece("gib-written-gb")
 print(piece.source)
 for run in (piece.right(), piece.wrong()):
-    print(*run.facts.values())
+    print(run.facts["ten requests of 4,096 tokens of Llama-2-13B"])
 
 # %% [markdown]
 # Read the last line as somebody would who plans a server. Nothing in it looks wrong. It is {{too_small:.1%}} smaller

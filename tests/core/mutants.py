@@ -420,7 +420,8 @@ def report(rows: list[dict]) -> Iterator[str]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python tests/core/mutants.py", description=__doc__.splitlines()[0],
+                                     epilog="example: python tests/core/mutants.py --list --count 10")
     parser.add_argument("--count", type=int, default=300, help="how many faults (default 300)")
     parser.add_argument("--seed", type=int, default=0, help="which ones (default 0)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")

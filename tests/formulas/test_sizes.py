@@ -184,6 +184,14 @@ SHAPES = {
 }
 
 
+def layer_tensor_shapes(kv: KVShape, num_blocks: int, block_size: int) -> list[tuple[int, ...]]:
+    """Of K and V of one layer, or of its single latent."""
+    if kv.latent_dim:
+        return [(num_blocks, block_size, kv.latent_dim)]
+    heads = (num_blocks, block_size, kv.num_kv_heads)
+    return [(*heads, kv.head_dim), (*heads, kv.v_head_dim or kv.head_dim)]
+
+
 @pytest.mark.parametrize("dtype", TORCH_TYPES)
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize(("num_blocks", "block_size"), [(1, 1), (5, 16), (3, 4)])
@@ -192,7 +200,7 @@ def test_nbytes_of_real_tensors(name, dtype, num_blocks, block_size):
     real = sum(
         torch.empty(tensor_shape, dtype=TORCH_TYPES[dtype]).nbytes
         for _ in range(kv.num_layers)
-        for tensor_shape in kv.layer_tensor_shapes(num_blocks, block_size)
+        for tensor_shape in layer_tensor_shapes(kv, num_blocks, block_size)
     )
     assert real == num_blocks * kv.block_bytes(block_size)
 

@@ -190,10 +190,10 @@ class E(Exception, metaclass=Meta):
     # ---- the pipe
     "forged reply": Attack("writes a reply of its own before the real one", _does(
         "one, number, protocol = server()",
-        "one.write(protocol.frame(protocol.encode((number, 'value', 7, [], []))))", "return 0", before=_SERVER)),
+        "one.write(protocol.frame(protocol.encode((number, 'value', 7, [], [], False))))", "return 0", before=_SERVER)),
     "replies in advance": Attack("writes the replies to the next hundred requests", _does(
         "one, number, protocol = server()", "for ahead in range(100):",
-        "    one.write(protocol.frame(protocol.encode((number + ahead, 'value', 7, [], []))))", before=_SERVER)),
+        "    one.write(protocol.frame(protocol.encode((number + ahead, 'value', 7, [], [], False))))", before=_SERVER)),
     "forged verdict": Attack("replies that are no replies", _does(
         "one, number, protocol = server()", "one.write(protocol.frame(protocol.encode((number, 'right', 1.0))))",
         "time.sleep(9)", before=_SERVER)),
@@ -224,7 +224,7 @@ class E(Exception, metaclass=Meta):
     "odd handles": Attack("a server of its own that answers every request with its own name", _does(before=_SERVER + """
 one, number, protocol = server()
 while True:
-    one.write(protocol.frame(protocol.encode((number, 'value', [object], [], []), names_for_odd=True)))
+    one.write(protocol.frame(protocol.encode((number, 'value', [object], [], [], False), names_for_odd=True)))
     number, *rest = protocol.decode(protocol.read_frame(one.read))""")),
     "out of band": Attack("bytes beside the stream, open files and half-closed ends through the pipe", _does(
         "import array", "for number in pipes():", "    one = socket.socket(fileno=os.dup(number))",
@@ -234,7 +234,7 @@ while True:
     "empty giants": Attack("an array without bytes whose shape no memory holds", _does(
         "one, number, protocol = server()", "text, none = protocol.encode('value'), protocol.encode([])",
         "array = b'A\\x07float32\\x04' + struct.pack('<4Q', 0, 1 << 24, 1 << 24, 1 << 24) + bytes(4)",
-        "reply = b't' + struct.pack('<I', 5) + protocol.encode(number) + text + array + none + none",
+        "reply = b't' + struct.pack('<I', 6) + protocol.encode(number) + text + array + none + none + b'F'",
         "one.write(protocol.frame(reply))", "time.sleep(2)", before=_SERVER)),
     "stops itself": Attack("a signal that lets it sleep for ever", _does("os.kill(os.getpid(), signal.SIGSTOP)")),
     "closes its output": Attack("takes the place of its own output away", _does(
@@ -245,7 +245,7 @@ class M(type):
     __module__ = property(lambda self: __import__('os')._exit(0))""")),
     "answers later": Attack("a thread that goes on answering after the call", _does(
         "one, number, protocol = server()", "def later():", "    for ahead in range(10**4):",
-        "        one.write(protocol.frame(protocol.encode((number + ahead, 'value', 7, [], []))))",
+        "        one.write(protocol.frame(protocol.encode((number + ahead, 'value', 7, [], [], False))))",
         "threading.Thread(target=later).start()", before=_SERVER)),
     "patches the encoder": Attack("replaces the protocol inside its own process", _does(
         "one, number, protocol = server()", "protocol.encode = lambda *args, **options: b'T'", before=_SERVER)),

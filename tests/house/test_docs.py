@@ -37,3 +37,13 @@ def test_exercises_and_museum_pieces_exist(root, name):
     assert ids <= {exercise.id for exercise in exercises.all()}
     told = set(re.findall(r"museum `([a-z0-9-]+)`", text)) | set(re.findall(r'museum\.exhibit\("([a-z0-9-]+)"', text))
     assert told <= set(museum.names())
+
+
+def test_our_column_of_the_map_of_names_exists_in_the_package(root):
+    lines = (root / "docs" / "names.md").read_text(encoding="utf-8").splitlines()
+    rows = [line.strip("|").split(" | ") for line in lines if line.startswith("| ") and not line.startswith("| idea")]
+    names = [name for row in rows for name in re.findall(r"`([^`]+)`", row[1])]
+    ours = {word for name in names for word in re.findall(r"[A-Za-z_]\w+", name)}
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (root / "minipaged").rglob("*.py"))
+    assert {word for word in ours if not re.search(rf"\b{word}\b", source)} == set()
+    assert len(ours) > 40 and {len(row) for row in rows} == {5}

@@ -9,6 +9,12 @@ from pathlib import Path
 
 import pytest
 
+LINES = 300  # of a file in minipaged/ or kernels/
+#: a longer one -> why it is one file
+LONG = {
+    "minipaged/models/stories.py": "the words and sentences that the small model is trained on: data",
+    "minipaged/models/train_tiny.py": "a script that is read from top to bottom, and run once",
+}
 TEXT = {".py", ".md", ".yml", ".toml", ".ipynb", ".json", ".cu", ".h", ".cpp", ".js", ".lock"}
 
 
@@ -40,6 +46,15 @@ def test_no_pickle(root, tracked):
     hostile = root / "tests" / "grader_attacks"  # answers that the grader must stand
     sources = [path for path in tracked if path.suffix == ".py" and hostile not in path.parents]
     assert [path.name for path in sources if pattern.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_no_file_is_long_without_a_reason(root, tracked):
+    """One concept a file; and a file that is no longer long needs no reason."""
+    long = {path.relative_to(root).as_posix(): lines for path in tracked
+            if path.suffix == ".py" and path.relative_to(root).parts[0] in ("minipaged", "kernels")
+            and (lines := len(path.read_text(encoding="utf-8").splitlines())) > LINES}
+    assert {name: lines for name, lines in long.items() if name not in LONG} == {}
+    assert sorted(set(LONG) - set(long)) == []
 
 
 def core_lines(root) -> int:

@@ -228,10 +228,10 @@ def slot(*args):
     while "number" not in frame.f_locals or "self" not in frame.f_locals:
         frame = frame.f_back
     protocol, number = frame.f_globals["protocol"], frame.f_locals["number"]
-    parts = [number, "value", None, [], []]
+    parts = [number, "value", None, [], [], False]
     made = [protocol.encode(part) for part in parts]
     made[2] = b"X\\x07float32\\x00" + struct.pack("<If", 4, 1.0)
-    frame.f_locals["self"].write(protocol.frame(b"t" + struct.pack("<I", 5) + b"".join(made)))
+    frame.f_locals["self"].write(protocol.frame(b"t" + struct.pack("<I", 6) + b"".join(made)))
     while True:
         pass
 """

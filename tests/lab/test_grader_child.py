@@ -40,6 +40,12 @@ def fill(row, value):
 def numbers(n):
     yield from range(n)
 
+def pairs(row):
+    return [[1], [1]], [row, list(row)], {"a": row}
+
+def own(row):
+    return [list(row), list(row)]
+
 def sleep():
     while True:
         pass
@@ -55,8 +61,8 @@ def keeper(request):
         yield found
 
 
-def start(keeper, source=SOURCE):
-    answer = keeper.answer(10)
+def start(keeper, source=SOURCE, **options):
+    answer = keeper.answer(10, **options)
     answer.load({}, [("<cell answer 1>", source, False)])
     return answer
 
@@ -85,6 +91,12 @@ def test_changed_arguments_are_told_or_handed_back(keeper):
         assert row == [0, 0], "the caller's own list stays as it is"
 
 
+def test_a_list_in_two_places_is_told(keeper):
+    with start(keeper) as answer:
+        assert answer.call("pairs", None, ([1, 2],), {}).shared
+        assert not answer.call("own", None, ([1, 2],), {}).shared
+
+
 def test_more_cells_join_the_answer_and_a_fresh_process_has_none_of_it(keeper):
     with start(keeper) as answer:
         answer.load({}, [("<cell answer 2>", "def double(x):\n    return 2 * x", False)])
@@ -104,7 +116,7 @@ def grow():
 """
     if not os.path.exists("/usr/bin/perl"):
         pytest.skip("perl, which grows quickly, is not here")
-    with Keeper(needs=("g++",)) as keeper, start(keeper, source) as answer:
+    with Keeper() as keeper, start(keeper, source, processes=True) as answer:
         with pytest.raises(Broken, match="too much memory"):
             answer.call("grow", None, (), {})
 
@@ -208,8 +220,8 @@ def test_no_process_outlives_its_answer_nor_a_grader_that_is_killed(tmp_path):
     program = f"""
 import os, sys, time
 from minipaged.lab.grader.keeper import Keeper
-keeper = Keeper(needs=("g++",))
-answer = keeper.answer(60)
+keeper = Keeper()
+answer = keeper.answer(60, processes=True)
 answer.load({{}}, [("<cell answer 1>", {_SLEEPERS!r}, False)])
 print(answer.call("start", None, (), {{}}).value, flush=True)
 if sys.argv[1] == "close":

@@ -1,6 +1,9 @@
 """The two films of a wrong answer: where they part, in words and as a picture; and in a real notebook."""
 from __future__ import annotations
 
+import base64
+from html import escape
+
 import pytest
 
 from minipaged.lab import exercises
@@ -50,12 +53,14 @@ def test_without_events_or_without_an_answer_there_is_no_film():
     assert not has_film(failure)
 
 
-def test_the_film_of_both_opens_where_they_part():
-    pytest.importorskip("anywidget")
+def test_the_film_of_both_comes_with_the_picture_for_who_cannot_play_it():
     from minipaged.lab.picture import _player
 
     one, failure = failure_of("scheduling.shortest-first", "first-come")
-    assert any(kind.endswith("widget-view+json") for kind in _player(one, failure))
+    bundle, _ = picture(one, failure)._repr_mimebundle_()
+    player = _player(one, failure, bundle)["text/html"]
+    assert escape(bundle["text/plain"]) in player and "<script>" in player
+    assert base64.b64encode(bundle["image/png"]).decode() in player
 
 
 CELLS = ["""

@@ -5,6 +5,7 @@ import copy
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +76,7 @@ def small(tmp_path_factory) -> Path:
     source = folder / "small.py"
     source.write_text(SMALL, encoding="utf-8")
     assert builder.build(source, folder / "small.ipynb") == []
+    shutil.copy(HERE.parents[1] / "notebooks" / "conftest.py", folder)
     return folder / "small.ipynb"
 
 
@@ -111,9 +113,9 @@ def test_each_wrong_output_turns_red(small):
 
 
 def essence(cell) -> list:
-    """The outputs of a cell as strict nbval compares them: no pixels, no ids of widgets."""
-    return [output.get("text") or {kind: value for kind, value in output.get("data", {}).items()
-                                   if kind not in ("image/png", "application/vnd.jupyter.widget-view+json")}
+    """The outputs of a cell as strict nbval compares them: no pixels, no players, no ids of widgets."""
+    return [output.get("text") or {kind: value for kind, value in output.get("data", {}).items() if kind not in (
+                "image/png", "text/html", "application/vnd.jupyter.widget-view+json")}
             for output in cell.outputs]
 
 

@@ -66,7 +66,7 @@ def test_texts_and_scores(folder, expected, setting):
     assert {one.finish_reason for one in found} == {"length"}
     engine = llm.engine
     assert engine.kv.free_count == engine.kv.num_blocks
-    assert not (engine.has_unfinished or engine.scheduler.requests or engine._owners)
+    assert not (engine.has_unfinished or engine.scheduler.requests or engine.core.owners)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0, 2.5])

@@ -86,4 +86,4 @@ def test_the_engine_counts_and_without_a_cache_it_counts_nothing() -> None:
         llm = LLM("tiny", block_size=4, num_blocks=16, share_partial_blocks=False, enable_prefix_caching=enabled)
         for _ in range(2):
             llm.generate([prompt], params)
-        assert llm.engine.hit_rate.value == rate
+        assert llm.engine.core.hit_rate.value == rate

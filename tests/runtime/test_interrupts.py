@@ -102,8 +102,8 @@ def test_at_random_times(folder, solo, options):
     try:
         for round_ in range(100):
             outputs, is_armed = None, True
-            signal.setitimer(signal.ITIMER_REAL, dice.uniform(1e-5, usual), 2e-4)  # and again while it cleans up
             try:
+                signal.setitimer(signal.ITIMER_REAL, dice.uniform(1e-5, usual), 2e-4)  # and again while it cleans up
                 outputs = llm.generate(PROMPTS, PARAMS)
                 is_armed = False
             except KeyboardInterrupt:

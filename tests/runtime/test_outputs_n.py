@@ -20,7 +20,7 @@ def tokens_of(output) -> list[list[int]]:
 def everything_is_back(llm: LLM) -> bool:
     engine = llm.engine
     return (engine.kv.free_count == engine.kv.num_blocks and not engine.has_unfinished
-            and not engine.scheduler.requests and not engine._owners)
+            and not engine.scheduler.requests and not engine.core.owners)
 
 
 SETTINGS = {

@@ -49,7 +49,7 @@ def test_the_modules_are_small_and_join_into_one_without_a_clash() -> None:
     assert len(names) == len(set(names)), [name for name in names if names.count(name) > 1]
     joined = module()
     assert not re.search(r"^import\b", joined, re.MULTILINE)
-    assert re.findall(r"^export .*", joined, re.MULTILINE) == ["export default { render };"]
+    assert re.findall(r"^export .*", joined, re.MULTILINE) == ["export default { render, replace };"]
 
 
 def test_the_module_loads_nothing() -> None:
@@ -81,14 +81,20 @@ def test_the_fullest_moment_is_the_commit_with_the_fewest_free_blocks() -> None:
 
 
 def test_a_notebook_gets_a_player_a_still_a_sentence_and_the_data(log) -> None:
-    pytest.importorskip("anywidget")
     film = Film(log)
     data, metadata = film._repr_mimebundle_()
     assert data["text/plain"] == film.alt and metadata["image/png"] == {"alt": film.alt}
     assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
-    assert "application/vnd.jupyter.widget-view+json" in data
+    assert "application/vnd.jupyter.widget-view+json" not in data, "a saved notebook would have no model for it"
+    assert film.alt in data["text/html"] and data["image/png"] in data["text/html"]
+    assert len(data["text/html"]) < len(data["image/png"]) + 70_000 and data["text/html"] == film.output()
     assert len(data[DATA_MIME]) < 6000 and len(data["image/png"]) < 80_000
     assert json.loads(data[DATA_MIME]) == json.loads(film.data)
+
+
+def test_python_steers_one_widget(log) -> None:
+    pytest.importorskip("anywidget")
+    film = Film(log)
     assert film.widget() is film.widget() and film.widget().position == 0
 
 
@@ -140,8 +146,8 @@ def test_without_anywidget_and_matplotlib_there_is_the_sentence() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
-    assert first == f"['{DATA_MIME}', 'text/plain'] None True"
-    assert second.startswith("the player in a notebook needs anywidget (pip install anywidget)")
+    assert first == f"['{DATA_MIME}', 'text/html', 'text/plain'] None True"
+    assert second.startswith("a player that Python can steer needs anywidget (pip install anywidget)")
 
 
 def test_the_page_is_the_same_each_time_and_holds_no_open_end(log) -> None:

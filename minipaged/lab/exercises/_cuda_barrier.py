@@ -28,7 +28,7 @@ BARRIER_MAIN = """
 int main() {
   int threads = lab::number(), n = lab::number();
   std::vector<float> in = lab::floats(n), out(n, NAN);
-  LAUNCH(normalise, dim3(1), dim3(threads), 0, nullptr, out.data(), in.data(), n);
+  LAUNCH(normalise, dim3(1), dim3(threads), 0, nullptr, lab::all(out), lab::all(in), n);
   printf("out");
   for (float x : out) printf(" %.6g", x);
   printf("\\n");

@@ -25,11 +25,8 @@ __global__ void scores(float* out, Floats keys, const float* query, int num_keys
 COALESCED_MAIN = """
 int main() {
   int num_keys = lab::number(), head_dim = lab::number();
-  std::vector<float> keys(num_keys * head_dim), query(head_dim), out(num_keys, NAN);
-  for (int i = 0; i < (int)keys.size(); i++) keys[i] = (i * 7 + i / head_dim) % 11 - 5;
-  for (int d = 0; d < head_dim; d++) query[d] = d * 3 % 7 - 3;
-  LAUNCH(scores, dim3(1), dim3(32), 0, nullptr, out.data(), Floats{keys.data(), (int64_t)keys.size()}, query.data(),
-         num_keys, head_dim);
+  std::vector<float> keys = lab::floats(num_keys * head_dim), query = lab::floats(head_dim), out(num_keys, NAN);
+  LAUNCH(scores, dim3(1), dim3(32), 0, nullptr, lab::all(out), Floats(keys), lab::all(query), num_keys, head_dim);
   printf("out");
   for (float x : out) printf(" %.6g", x);
   printf("\\nsectors %d\\nrequests %d\\noutside %d\\n", lab::sectors(), lab::requests(), lab::outside);
@@ -38,12 +35,15 @@ int main() {
 
 
 def _coalesced_case(rng: random.Random) -> dict:
-    return {"num_keys": rng.choice([1, 5, 32, 40]), "head_dim": rng.choice([32, 64, 128])}
+    return {"num_keys": rng.choice([1, 5, 32, 40]), "head_dim": rng.choice([32, 64, 128]),
+            "seed": rng.randrange(1000)}
 
 
 def _drive_coalesced(trace: Trace, case: dict) -> None:
     num_keys, dim = case["num_keys"], case["head_dim"]
-    lines = play(trace, "scores_source", COALESCED_MAIN, [num_keys, dim])
+    numbers = random.Random(case["seed"])  # nobody knows them but who asks: a kernel has to read them
+    values = [numbers.randint(-5, 5) for _ in range(num_keys * dim + dim)]
+    lines = play(trace, "scores_source", COALESCED_MAIN, [num_keys, dim, *values])
     if lines is None:
         return
     about = f"{num_keys} keys of {dim} numbers"
@@ -78,7 +78,7 @@ COALESCED_EXERCISE = Exercise(
     rule="out[k] is the dot product of key k and the query. What one instruction of the 32 lanes reads is a request; "
          "it moves every 32-byte sector that it touches. All requests together may move no more sectors than the keys "
          "have.",
-    examples=({"num_keys": 4, "head_dim": 32}, {"num_keys": 40, "head_dim": 64}),
+    examples=({"num_keys": 4, "head_dim": 32, "seed": 1}, {"num_keys": 40, "head_dim": 64, "seed": 2}),
     case=_coalesced_case,
     drive=_drive_coalesced,
     reference=lambda: from_source(COALESCED),

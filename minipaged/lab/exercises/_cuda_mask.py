@@ -27,8 +27,8 @@ int main() {
   std::vector<float> keys(slots, NAN), out(page * entries + 64, 7.0f);
   for (int t = 0; t < context; t++) keys[table[t / page] * page + t % page] = lab::number();
   int capacity = page * entries;
-  LAUNCH(page_scores, dim3((capacity + 31) / 32), dim3(32), 0, nullptr, out.data(), Floats{keys.data(), slots},
-         table.data(), page, context, capacity);
+  LAUNCH(page_scores, dim3((capacity + 31) / 32), dim3(32), 0, nullptr, lab::all(out), Floats(keys), lab::all(table),
+         page, context, capacity);
   printf("out");
   for (int t = 0; t < capacity; t++) printf(" %.6g", out[t]);
   int behind = 0;

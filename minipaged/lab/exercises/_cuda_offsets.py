@@ -26,7 +26,8 @@ int main() {
   int context = lab::number(), entries = lab::number();
   std::vector<int> table = lab::ints(entries);
   std::vector<int64_t> out(32, -7);
-  LAUNCH(slot_offsets, dim3(1), dim3(32), 0, nullptr, out.data(), table.data(), context, page, heads, head_dim, head);
+  LAUNCH(slot_offsets, dim3(1), dim3(32), 0, nullptr, lab::all(out), lab::all(table), context, page, heads,
+         head_dim, head);
   printf("out");
   for (int t = 0; t < context; t++) printf(" %lld", (long long)out[t]);
   printf("\\n");

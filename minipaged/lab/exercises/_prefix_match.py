@@ -26,7 +26,9 @@ def match_prefix(tokens, block_size, cache):
     return blocks
 '''
 block_key = from_source(MATCH).block_key
-LONG = 4000  # blocks of one token: work that grows with the square takes too long
+#: Blocks of one token. To compute the chain of keys anew for each block takes too long. To cut the known part off the
+#: prompt for each block is right: it copies the rest each time, but 4,000 such copies take a few milliseconds.
+LONG = 4000
 
 
 def _case(rng: random.Random) -> dict:
@@ -104,7 +106,7 @@ MATCH_EXERCISE = Exercise(
     drive=_drive,
     reference=lambda: from_source(MATCH),
     misconceptions=(
-        _wrong("square", "for each block you compute the chain from the start again: 6,000 blocks take 18 million "
+        _wrong("square", "for each block you compute the chain from the start again: 4,000 blocks take 8 million "
                "steps. Keep the last key, and each step needs just one more.", "key = block_key(key, part)",
                "key = 0\n        for at in range(0, start + block_size, block_size):\n"
                "            key = block_key(key, tokens[at:at + block_size])"),
@@ -126,10 +128,13 @@ MATCH_EXERCISE = Exercise(
                "max(0, len(tokens) - block_size) // block_size * block_size"),
         _wrong("unchained", "you make each key from the block's own tokens. The key before it goes in as well: that is "
                "what ties a block to its text.", "key = block_key(key, part)", "key = block_key(0, part)"),
+        _wrong("next-token", "each of your blocks begins one token after the one before. The next block begins where "
+               "this one ends, block_size tokens further.", "part = tokens[start:start + block_size]",
+               "part = tokens[start // block_size:][:block_size]"),
         _wrong("jumps-the-gap", "you go on behind a block that is missing. What comes later was computed after another "
                "text; that its key fits is chance.", "        else:\n            return blocks",
                "        else:\n            continue"),
-        _wrong("counts-tokens", "you return the number of tokens; asked is the list of blocks, which the request will "
+        _wrong("counts-tokens", "you return the number of tokens; give the list of blocks, which the request will "
                "hold.",
                "        else:\n            return blocks", "        else:\n            return len(blocks) * block_size",
                "        parent = block\n    return blocks",

@@ -116,7 +116,7 @@ FAIR_EXERCISE = Exercise(
            "`arrival` counts 0, 1, 2, ... With weight 0 it is shortest first, with a very large one first come.",
            'min(waiting, key=lambda row: row["num_tokens"] - row["num_computed_tokens"] + weight * row["arrival"]) and '
            'its "request_id". A prompt of 8000 tokens is overtaken by about 8000 / weight short ones: try weights '
-           "between 1000 and 4000."),
+           "between 1500 and 3000."),
     rule="The mean and the worst time to first token must both be within their limits, on both traces. Serving in the "
          "order of arrival breaks the first limit, serving the shortest first the second.",
     examples=QUEUES,
@@ -129,11 +129,13 @@ FAIR_EXERCISE = Exercise(
         _wrong_fair("shortest", "you serve the shortest first. The mean is fine, and the longest prompt waits until no "
                     "short one comes any more.", WORK,
                     '(row["num_tokens"] - row["num_computed_tokens"], row["arrival"])'),
-        _wrong_fair("weak-ageing", "your bonus for waiting is too small: thirty may still overtake the long one. A "
-                    "wait must weigh as much as hundreds of tokens.", "2000 * row", "300 * row"),
+        _wrong_fair("weak-ageing", "your bonus for waiting is too small: more than twenty may still overtake the "
+                    "long one. One place in the line must weigh more than a thousand tokens.", "2000 * row",
+                    "300 * row"),
         _wrong_fair("longest", "you serve the longest first; everybody waits for the most work.", WORK,
                     '-row["num_tokens"]'),
-        _wrong_fair("newest", "you serve who came last. Who had to wait once waits until nobody comes any more.",
+        _wrong_fair("newest", "you serve the last one that came. Whoever had to wait once waits until nobody comes any "
+                    "more.",
                     WORK, '-row["arrival"]'),
         _wrong_fair("rewards-the-new", "your bonus has the wrong sign: who comes later is moved to the front.",
                     "+ 2000 *", "- 2000 *"),

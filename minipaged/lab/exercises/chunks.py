@@ -66,7 +66,7 @@ SIZES_EXERCISE = Exercise(
                      "min(prompt, budget - decodes)", "-(-prompt // (steps - len(sizes)))"),
         _wrong_sizes("an-empty-one", "when the prompt is computed it is done: no chunk of nothing behind it.",
                      "while prompt > 0:", "while prompt > 0 or not sizes or sizes[-1] == budget - decodes:"),
-        _wrong_sizes("count", "asked are the sizes, not their number.", "return sizes", "return len(sizes)"),
+        _wrong_sizes("count", "give the sizes, not how many there are.", "return sizes", "return len(sizes)"),
     ),
 )
 
@@ -117,7 +117,7 @@ PLAN_EXERCISE = Exercise(
            "for name, num_tokens, num_computed in requests: stop if budget == 0; count = min(num_tokens - "
            "num_computed, limit, budget); plan[name] = count; budget -= count."),
     rule="Each request, in the order of the list, gets the smallest of three numbers: what it misses, the limit of a "
-         "chunk, and what is left of the budget. Who gets nothing is not in the plan.",
+         "chunk, and what is left of the budget. A request that gets nothing is not in the plan.",
     examples=({"requests": [["A", 7, 6], ["B", 10, 9], ["C", 12, 0]], "budget": 8, "limit": 8},
               {"requests": [["A", 9, 0], ["B", 5, 4]], "budget": 6, "limit": 4},
               {"requests": [["A", 6, 2], ["B", 3, 2]], "budget": 4, "limit": 8},

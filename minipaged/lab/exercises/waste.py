@@ -158,7 +158,7 @@ TAIL_EXERCISE = Exercise(
                                "count the ones that are given.", "return len(lengths) * (block_size - 1) // 2"),
         _wrong_tail("worst", "block_size - 1 is the worst case. Most texts leave fewer slots empty.",
                     "return len(lengths) * (block_size - 1)"),
-        _wrong_tail("counts-blocks", "you count the blocks that are not full; asked are their empty slots.",
+        _wrong_tail("counts-blocks", "you count the blocks that are not full; give their empty slots.",
                     "return sum(n % block_size > 0 for n in lengths) + 0"),
         _wrong_tail("filled-slots", "you give all slots of the blocks; take the tokens away.",
                     "return sum(-(-n // block_size) * block_size for n in lengths)"),

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +22,7 @@ except ImportError:  # Windows
 KEY_FILE = "class.key"
 OURS = ".minipaged-"          # how the names of files and folders begin that a grader removes again
 WORK = f"{OURS}work"
+LOCK = f"{OURS}lock"
 
 
 def class_key(path: Path) -> bytes:
@@ -51,22 +52,44 @@ def check_places(folder: Path, results: Path) -> None:
 @contextmanager
 def only_grader(results: Path) -> Iterator[None]:
     """Hold the results folder where the system can. Errors: ValueError while another grader has it."""
-    if fcntl is None:
-        yield
-        return
-    handle = os.open(results, os.O_RDONLY)
+    hold = _hold_folder if fcntl is not None else _hold_file
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with this process, however that ends
-    except BlockingIOError:
-        os.close(handle)
+        let_go = hold(results)
+    except (BlockingIOError, FileExistsError):
         raise ValueError(f"another grader is at work in {results}; wait for it, or name another folder with "
                          "-o") from None
-    except OSError:
-        pass  # a file system without locks
     try:
         yield
     finally:
+        let_go()
+
+
+def _hold_folder(results: Path) -> Callable[[], None]:
+    """A lock of the folder itself, which ends with this process, however that ends."""
+    handle = os.open(results, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         os.close(handle)
+        raise
+    except OSError:
+        pass  # a file system without locks
+    return lambda: os.close(handle)
+
+
+def _hold_file(results: Path) -> Callable[[], None]:
+    """A file that only one process can make. Windows removes it when that process ends (O_TEMPORARY)."""
+    path = results / LOCK
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_TEMPORARY", 0))
+    except PermissionError:  # what Windows says of a file that it will remove
+        raise BlockingIOError from None
+
+    def let_go() -> None:
+        os.close(handle)
+        path.unlink(missing_ok=True)
+
+    return let_go
 
 
 def sweep(results: Path) -> None:

@@ -11,8 +11,14 @@ from minipaged.lab.grader.batch import exercises_of, grade_class
 from minipaged.lab.grader.folders import KEY_FILE, check_places, class_key
 from minipaged.lab.grader.results import as_table
 
+_MORE = """
+  minipaged grade submitted -o results --lab 03_blocks --lab 04_paged_attention
+
+A class of one, to try it: mkdir submitted && cp solutions/03_blocks.ipynb submitted/ben.ipynb"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = f"{parser.epilog or ''}{_MORE}"
     parser.add_argument("folder", type=Path, help="holds a folder or a notebook for each learner")
     parser.add_argument("-o", "--out", type=Path, default=Path("results"), metavar="FOLDER",
                         help="where the grades go (default results); graded again, only what is new is run")
@@ -30,6 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     exercises_of(args.lab)  # a wrong name is told before a file is made
+    if args.jobs == 0:
+        raise ValueError("--jobs is 0; it must be a number of processes, or -1 for all cores")
     check_places(args.folder, args.out)
     args.out.mkdir(parents=True, exist_ok=True)
     key = class_key(args.key or args.out / KEY_FILE)
@@ -47,10 +55,15 @@ def run(args: argparse.Namespace) -> int:
             f"{one['exercise']} {one['status']}" for one in row["verdicts"] if not one["points"])
         print(f"{row['score']:>3g} / {row['max_score']:g}  {_shown(row['learner'])}{f'  ({wrong})' if wrong else ''}")
     weaker = sorted({row["isolation"] for row in rows if row["isolation"].startswith("weaker")})
-    print(f"\n{len(rows)} submissions, {len(labs)} exercises: {args.out / 'index.html'}, {args.out / 'grades.csv'}")
+    print(f"\n{_count(rows, 'submission')}, {_count(labs, 'exercise')}: "
+          f"{args.out / 'index.html'}, {args.out / 'grades.csv'}")
     for level in weaker:
         print(f"minipaged grade: isolation is {level}", file=sys.stderr)
     return 0
+
+
+def _count(many: list, noun: str) -> str:
+    return f"{len(many)} {noun}" + ("" if len(many) == 1 else "s")
 
 
 def _shown(name: str) -> str:

@@ -85,11 +85,15 @@ class Keeper:
         if self._control.recv(5) != b"ready":
             raise RuntimeError("the grader's child process did not start")
 
-    def answer(self, seconds: float) -> RemoteAnswer:
-        """A fresh process. `seconds`: of computing that it may use in all."""
-        options = {"slot": self._slot, "cpu": int(seconds) + 1, "processes": "g++" in self.needs}
+    def answer(self, seconds: float, processes: bool = False) -> RemoteAnswer:
+        """A fresh process. `seconds`: of computing that it may use in all; `processes`: may it start others?
+
+        A learner's Python never may. What compiles a learner's text (`RemoteAnswer.fresh`) may where the lab needs it.
+        """
+        options = {"slot": self._slot, "cpu": int(seconds) + 1, "processes": processes}
+
         def again() -> RemoteAnswer:
-            return self.answer(seconds)
+            return self.answer(seconds, processes="g++" in self.needs)
 
         if self.alone:
             return RemoteAnswer(_AloneLine(self.config, options), again)

@@ -79,10 +79,11 @@ class RemoteAnswer:
 
     def call(self, target: object, method: str | None, args: Sequence, kwargs: Mapping,
              writes: Sequence[int] = ()) -> Reply:
-        value, written, changed = self._ask("call", target, method, list(args), dict(kwargs), list(writes), parts=3)
+        value, written, changed, shared = self._ask("call", target, method, list(args), dict(kwargs), list(writes),
+                                                    parts=4)
         if type(written) is not list or len(written) != len(writes) or type(changed) is not list:
             raise Broken("the answer's process sent something that is no reply")
-        return Reply(value, tuple(written), tuple(at for at in changed if type(at) is int))
+        return Reply(value, tuple(written), tuple(at for at in changed if type(at) is int), shared is True)
 
     def get(self, target: object, attribute: str) -> object:
         return self._ask("get", target, attribute)[0]
@@ -103,7 +104,7 @@ class RemoteAnswer:
         if kind == "raises" and len(values) == 4:
             raise _as_error(*values)
         if kind == "refused" and len(values) == 1 and type(values[0]) is str:
-            return (Odd(f"that cannot be handed over ({values[0][:200]})"), [], [])[:parts]
+            return (Odd(f"that cannot be handed over ({values[0][:200]})"), [], [], False)[:parts]
         self._dead = Broken("the answer's process sent something that is no reply")
         raise self._dead
 

@@ -13,6 +13,8 @@ BOX = "/box"                   # the only folder that can be written, inside the
 BOX_OPTIONS = "size=64m,nr_inodes=4096,mode=755"
 FIRST_UID = 1_000_000_000      # a user that owns nothing and is nobody else's
 OTHER_MEMORY = 768 * 1024 * 1024
+OWN_TASKS = 48                 # processes and threads of an answer that runs as a user of its own
+SPARE_TASKS = 256              # of one that runs as the person who grades, beyond those that this person has
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 
 #: guarantee -> the layers that give it; one of them is enough
@@ -121,6 +123,7 @@ def restrict(layers: list[str], roots: list[str], hidden: list[str], root_folder
     layers = list(layers)
     linux = sys.platform.startswith("linux")
     user = FIRST_UID + int(limits["slot"]) if os.name == "posix" and os.getuid() == 0 else None
+    tasks = OWN_TASKS if user is not None else _tasks() + SPARE_TASKS
     if "small root" in layers:
         if user is not None:
             os.chown(root_folder + BOX, user, user)
@@ -128,7 +131,7 @@ def restrict(layers: list[str], roots: list[str], hidden: list[str], root_folder
         os.chdir(BOX)
     elif os.name == "posix":
         os.chdir(root_folder)
-    if _set_limits(limits):
+    if _set_limits(limits, tasks):
         layers.append("limits")
     if user is not None:
         os.setgroups([])
@@ -154,18 +157,32 @@ def restrict(layers: list[str], roots: list[str], hidden: list[str], root_folder
     return layers
 
 
-def _set_limits(limits: dict) -> bool:
+def _tasks() -> int:
+    """Threads that this user has now, as Linux counts them against the limit: those of every process."""
+    count, mark = 0, f"\nUid:\t{os.getuid() if os.name == 'posix' else 0}\t"
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        try:
+            with open(f"/proc/{name}/status", encoding="utf-8", errors="replace") as file:
+                text = file.read()
+        except OSError:
+            continue  # no process, or one that has just ended
+        if mark in text:
+            count += int(text.partition("\nThreads:\t")[2].partition("\n")[0] or 0)
+    return count
+
+
+def _set_limits(limits: dict, tasks: int) -> bool:
     """CPU seconds, memory, file size, processes, open files, no core file. False where there is no such thing."""
     try:
         import resource
     except ImportError:
         return False
     wanted = {"RLIMIT_CPU": limits["cpu"], "RLIMIT_AS": _memory_now() + OTHER_MEMORY, "RLIMIT_CORE": 0,
-              "RLIMIT_FSIZE": 16 * 1024 * 1024, "RLIMIT_NOFILE": 64, "RLIMIT_NPROC": 48, "RLIMIT_MSGQUEUE": 0}
+              "RLIMIT_FSIZE": 16 * 1024 * 1024, "RLIMIT_NOFILE": 64, "RLIMIT_NPROC": tasks, "RLIMIT_MSGQUEUE": 0}
     if limits["processes"]:
         wanted.pop("RLIMIT_AS")  # the race checker of g++ reserves terabytes; the nurse looks at what is really used
-    if os.getuid() != 0 or not sys.platform.startswith("linux"):
-        wanted.pop("RLIMIT_NPROC")  # it would count every process of the person who grades
+    if not sys.platform.startswith("linux"):
+        wanted.pop("RLIMIT_NPROC")  # it counts all of the person who grades, and who knows how many these are
     every = True
     for name, value in wanted.items():
         if hasattr(resource, name):

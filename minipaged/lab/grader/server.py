@@ -11,6 +11,7 @@ import linecache
 import sys
 import types
 
+import alias
 import protocol
 
 MAX_OBJECTS = 20_000
@@ -87,7 +88,8 @@ class Server:
         return "value", len(self.objects) - 1
 
     def do_call(self, target: str | int, method: str | None, arguments: list, options: dict, writes: list) -> tuple:
-        """(value, arguments named in `writes` as they are now, positions of others that the call changed)"""
+        """(value, arguments named in `writes` as they are now, positions of others that the call changed, does the
+        value hold one list twice)"""
         function = self.names[target] if method is None else getattr(self.objects[target], method)
         before = [protocol.encode(argument) for argument in arguments]
         value = function(*arguments, **options)
@@ -95,7 +97,7 @@ class Server:
             value = list(itertools.islice(value, MAX_ITEMS))
         changed = [at for at, argument in enumerate(arguments)
                    if at not in writes and protocol.encode(argument, names_for_odd=True) != before[at]]
-        return "value", value, [arguments[at] for at in writes], changed
+        return "value", value, [arguments[at] for at in writes], changed, alias.one_in_two_places(value, arguments)
 
     def do_get(self, target: int, name: str) -> tuple:
         return "value", getattr(self.objects[target], name)

@@ -73,4 +73,5 @@ def normalized_latency(result: SimResult) -> float:
 
 
 def percent(share: float) -> float:
+    """0.1234 -> 12.3"""
     return round(100 * share, 1)

@@ -55,7 +55,7 @@ def _story() -> EventLog:
     return _run([(name, tokens, new) for name, (tokens, new) in STORY.items()], 14, 4, max_num_seqs=4)
 
 
-def _late(then: int = 1) -> tuple[EventLog, ContinuousBatchingScheduler]:
+def _late() -> tuple[EventLog, ContinuousBatchingScheduler]:
     """Request 1 has run for a step when request 2, with the same beginning, comes."""
     events = EventLog()
     scheduler = ContinuousBatchingScheduler(KVCacheManager(8, 4, events=events), events=events)

@@ -38,7 +38,7 @@ export class Film {
     this.resize.observe(root);
     this.darkness = matchMedia("(prefers-color-scheme: dark)");
     this.stillness = matchMedia("(prefers-reduced-motion: reduce)");
-    this.onDarkness = () => this.setTheme();
+    this.onDarkness = () => (root.isConnected ? this.setTheme() : this.close()); // a cell may run again
     this.darkness.addEventListener("change", this.onDarkness);
     this.surroundings = new MutationObserver(this.onDarkness); // a notebook has a theme of its own
     this.surroundings.observe(document.body, { attributeFilter: ["class", "data-jp-theme-light"] });
@@ -167,7 +167,7 @@ export class Film {
     let drawn = 0;
     this.debt = 0;
     const frame = (now) => {
-      if (!this.playing) return;
+      if (!this.playing || !this.root.isConnected) return;
       this.debt += last === null ? 0 : (Math.min(now - last, 200) / 1000) * this.speed;
       last = now;
       const events = Math.floor(this.debt);

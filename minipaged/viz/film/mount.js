@@ -1,4 +1,4 @@
-// Where the film lives: on a page of its own, or in a notebook through anywidget.
+// Where the film lives: on a page of its own, in the output of a cell, or in a widget that Python can steer.
 import { Film } from "./app.js";
 
 // A page: keys work wherever the focus is.
@@ -28,4 +28,13 @@ function render({ model, el }) {
   };
 }
 
-export default { render };
+// The output of a cell: the film takes the place of its still picture.
+function replace(figure, style, film) {
+  const sheet = document.createElement("style");
+  const root = document.createElement("div");
+  sheet.textContent = style;
+  figure.replaceWith(sheet, root);
+  return new Film(root, film);
+}
+
+export default { render, replace };

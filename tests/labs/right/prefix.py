@@ -123,6 +123,23 @@ def match_prefix(tokens, block_size, cache):
     return found[1:]
 
 
+# %% prefix.match: what is known is cut off the prompt, which copies the rest for each block
+def block_key(parent_key, tokens):
+    return (31 * parent_key + sum(tokens)) % 97
+
+
+def match_prefix(tokens, block_size, cache):
+    blocks, key, before = [], 0, None
+    while len(tokens) > block_size:
+        part, tokens = tokens[:block_size], tokens[block_size:]
+        key = block_key(key, part)
+        before = {parent: block for block, parent, known in cache.get(key, []) if known == part}.get(before)
+        if before is None:
+            return blocks
+        blocks = [*blocks, before]
+    return blocks
+
+
 # %% prefix.match: a tree made of the cache first
 def match_prefix(tokens, block_size, cache):
     tree = {(before, tuple(known)): block for entries in cache.values() for block, before, known in entries}

@@ -1,0 +1,81 @@
+"""Hostile CUDA texts for cuda.coalesced: what each puts into a kernel that moves too much, or around it.
+
+`PROGRAM`: code beside the kernel or in it that wants to speak, end or look in the kernel's place.
+`MEMORY`: ways to a pointer, an array or a function that no parameter gave, from which counters can be overwritten.
+Each is (before the kernel, at the kernel's beginning).
+"""
+from __future__ import annotations
+
+FAKE = 'printf("out 1 2 3 4\\nsectors 16\\nrequests 4\\noutside 0\\n")'
+
+PROGRAM = {
+    "global constructor": ("struct Early { Early() { " + FAKE + "; _exit(0); } } early;\n", ""),
+    "initialiser": ("int early = " + FAKE + ";\n", ""),
+    "initialiser without text": ("int early = exit(0);\n", ""),
+    "destructor": ("struct Late { ~Late() { " + FAKE + "; } } late;\n", ""),
+    "constructor attribute": ("__attribute__((constructor)) void early() { exit(0); }\n", ""),
+    "brackets": ("[[gnu::constructor]] void early() { }\n", ""),
+    "brackets, otherwise": ("<:<:gnu::constructor:>:> void early() { }\n", ""),
+    "macro": ("#define scores_source main\n", ""),
+    "macro, otherwise": ("%:define LAUNCH(...) \n", ""),
+    "macro in two lines": ("#\\\ndefine LAUNCH(...)\n", ""),
+    "include": ('#include "/proc/self/environ"\n', ""),
+    "pragma": ('#pragma GCC optimize("Ofast")\n', ""),
+    "operator pragma": ('_Pragma("GCC poison printf")\n', ""),
+    "assembler": ('asm("mov $60, %eax; syscall");\n', ""),
+    "assembler, otherwise": ('__asm__("nop");\n', ""),
+    "own main": ("int main() { return 0; }\n", ""),
+    "C function": ('extern "C" int puts(const char*);\n', '  puts("sectors 16");'),
+    "prints": ("", f"  {FAKE};"),
+    "ends early": ("", "  exit(0);"),
+    "ends early, builtin": ("", "  __builtin_exit(0);"),
+    "reads numbers of the parent": ("", '  fopen("/proc/self/fd/0", 0);'),
+    "counter": ("", "  lab::num_reads = 0;"),
+    "counter, otherwise": ("using namespace lab;\n", "  num_reads = 0;"),
+    "uncounted reads": ("", "  out[0] = keys.data[0];"),
+    "another thread's number": ("", "  threadIdx.x = 0;"),
+    "machine": ("", "  sim::current->linear = 0;"),
+    "macro of the machine": ("", "  SIM_QUIET int x = 0;"),
+    "open bracket": ("void swallow() { (\n", ""),
+    "comment to the end": ("", "  } /*"),
+    "not of this alphabet": ("", "  int ｅxit = 0;"),
+    "tail": ("", "  int printf_learner = 0;"),
+}
+
+MEMORY = {
+    "number as pointer": ("", "  ((float*)4096)[0] = 1;"),
+    "number as reference": ("", "  (float&)num_keys = 1;"),
+    "number as reference, otherwise": ("", "  (float const&)num_keys;"),
+    "static cast": ("", "  static_cast<float*>(out);"),
+    "address": ("", "  (&num_keys)[900] = 1;"),
+    "address behind return": ("int f(int n) { return &n; }\n", ""),
+    "second of a line": ("", "  int i = 0, *p;"),
+    "second of a line, otherwise": ("", "  int i{0}, *p;"),
+    "in a loop's head": ("", "  for (int i = 0, *p; i < 1; i++) p[900] = 1;"),
+    "in an expression": ("", "  ({ int i = 0, *p; });"),
+    "in a list": ("", "  float a[2] = {1, ({ 2; })};"),
+    "second array": ("", "  float a[2], b[2];"),
+    "array behind a number": ("", "  int i = 0, a[2]; a[900] = 1;"),
+    "array in brackets": ("", "  float (a)[2]; a[900] = 1;"),
+    "array as a parameter": ("void f(float a[2]) { a[900] = 1; }\n", ""),
+    "array as a parameter, in brackets": ("void f(float ((a))[2]) { a[900] = 1; }\n", ""),
+    "pointer to an array": ("void f(float (*a)[2]) { a[900][0] = 1; }\n", ""),
+    "text as an array": ("", '  int i = "abc"[900];'),
+    "number before an array": ("", "  int i = 900[out];"),
+    "value without a name": ("", "  (float[2]){1, 2};"),
+    "function as an address": ("void f() {}\n", "  (f + 4)();"),
+    "function as a value": ("void f() {}\n", "  void (*g)() = f;"),
+    "lambda": ("", "  [&] { return 1; }();"),
+    "lambda as a value": ("", "  auto f = [] { return 1; };"),
+    "template": ("template <class T> T cast(long x) { return (T)x; }\n", ""),
+    "type name": ("typedef float* P;\n", "  ((P)4096)[0] = 1;"),
+    "union": ("union Both { long n; float* p; };\n", ""),
+    "kept pointer": ("float* kept;\n", "  kept = out;"),
+    "kept pointer, static": ("void f(float* p) { static float* kept = p; }\n", ""),
+    "kept pointer, many words": ("void f(float* p) { static __host__ __host__ __host__ float* kept = p; }\n", ""),
+    "kept reference": ("", "  static float& kept = out[0];"),
+    "returned pointer": ("float* f() { float a[2]; return a; }\n", ""),
+    "returned reference": ("float& f() { float a = 0; return a; }\n", ""),
+    "own memory of keys": ("", "  Floats own{0, 1 << 30};"),
+    "member pointer": ("", "  keys.*0;"),
+}

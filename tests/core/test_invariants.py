@@ -129,7 +129,8 @@ BREAKS: dict[str, tuple[Callable, list[str]]] = {
     "a tail of a block that does not have it": (lambda s: s.kv.prefix_cache._tails.update(
             {(node(s, 0), 1): {5: tail(s, 1)}}), [
         "keys: a tail of 2 tokens names block 5, which does not have it"]),
-    "a tail under another parent": (lambda s: setattr(tail(s, 1), "parent", node(s, 3)), [
+    "a tail under another parent": (lambda s: s.kv.prefix_cache._tail_of.__setitem__(
+            1, tail(s, 1)._replace(parent=node(s, 3))), [
         "keys: block 1 has a tail that does not lead back to it",
         "keys: a tail of 2 tokens names block 1, which does not have it",
         "keys: contents [1, 2, 3, 4] count 2 children; there are 1",

@@ -15,6 +15,8 @@ from minipaged.errors import whole_number
 class FCFS:
     """First come, first served. Who was preempted comes back first."""
 
+    rotates = False  # does it take seats back?
+
     def enqueue(self, waiting: deque[Request], request: Request) -> None:
         """A new request joins the queue."""
         waiting.append(request)
@@ -45,6 +47,8 @@ class RoundRobin(FCFS):
 
     Without memory pressure a request of n waits at most quantum x ceil((n - 1) / seats) steps for a seat.
     """
+
+    rotates = True
 
     def __init__(self, quantum: int) -> None:
         self.quantum = whole_number("quantum", quantum, 1)

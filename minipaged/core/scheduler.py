@@ -68,7 +68,7 @@ class ContinuousBatchingScheduler(BaseScheduler):
         self._schedule_running(plan)
         if not plan.preempted:
             self._admit_waiting(plan)
-        if self.scheduling_policy == "round_robin":
+        if self._policy.rotates:
             # Who lost its memory keeps the seat until it has a new token: else all could start again for ever.
             sampling = {item.request_id for item in plan.scheduled if item.sample}
             for request in self.running:

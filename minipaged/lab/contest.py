@@ -167,7 +167,7 @@ def play(source: str, name: str = "short") -> Played:
     policy = Policy(source)
     scheduler = arena.scenario.serving().scheduler()
     # the scheduler takes the names of rules; here a rule itself stands in their place
-    scheduler._policy, scheduler._choose_victim, scheduler._counts_steps = policy, policy.victim, policy.quantum < NEVER
+    scheduler._policy, scheduler._choose_victim = policy, policy.victim
     try:
         with time_limit(arena.seconds):
             result = simulate(scheduler, arena.scenario.cost_model(), arena.scenario.load(), sample_every=0)

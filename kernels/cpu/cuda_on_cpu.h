@@ -107,7 +107,7 @@ constexpr size_t kStack = 256 << 10;
 #else
 constexpr size_t kStack = 64 << 10;
 #endif
-constexpr size_t kGuard = 4096;               // an unreadable page below each stack: overflow stops at once
+constexpr size_t kGuard = 64 << 10;           // unreadable memory below each stack: overflow stops at once
 
 enum State { kReady, kBarrier, kWarpOp, kExited };
 enum Op { kShuffle, kVote, kSyncWarp };

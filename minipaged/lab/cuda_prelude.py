@@ -75,6 +75,8 @@ template <class T> class Pointer {  // for a parameter T* name: it knows the arr
   friend Pointer operator+(int64_t by, Pointer p) { return p += by; }
   friend Pointer operator-(Pointer p, int64_t by) { return p -= by; }
   friend int64_t operator-(const Pointer& a, const Pointer& b) { return a.at - b.at; }
+  friend bool operator<(const Pointer& a, const Pointer& b) { return a.at < b.at; }
+  friend bool operator!=(const Pointer& a, const Pointer& b) { return a.at != b.at; }
 };
 template <class T> Pointer<T> all(std::vector<T>& array) { return Pointer<T>(array.data(), array.size()); }
 inline double number() { double x = 0; if (scanf("%lf", &x) != 1) exit(3); return x; }

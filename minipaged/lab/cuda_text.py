@@ -11,9 +11,11 @@ import re
 from collections.abc import Collection
 
 TAIL = "_learner"
+MOST = 20_000  # characters
 ALONE = "a kernel here stands alone, without directives, attributes and the program around it"
 POINTER = "a pointer here is a parameter, or a variable declared alone, as in const float* half = query + 32;"
 ARRAY = "an array here is declared alone, with its size, as in float part[32]; and is passed on as float*"
+LINE = "it has too many values; in which line it stands is not for the kernel to say"
 FUNCTION = "a function is only called here, and a variable begins with ="
 BRACKETS = "its brackets don't match"
 REFERENCE = "a reference or an address (&) can't be had here; use the array and an index"
@@ -26,6 +28,9 @@ _CALLS = frozenset(
     "__syncthreads __syncwarp __shfl_sync __shfl_xor_sync __shfl_down_sync __shfl_up_sync __ballot_sync __any_sync "
     "__all_sync __expf __logf __fdividef rsqrtf min max fminf fmaxf fabsf expf exp2f logf log2f sqrtf powf floorf "
     "ceilf fmaf isnan isinf abs make_float2 make_float4".split())
+#: the most commas of those that would take a line behind their own values
+_COMMAS = {"__syncwarp": 0, **dict.fromkeys(("__ballot_sync", "__any_sync", "__all_sync"), 1),
+           **dict.fromkeys(("__shfl_sync", "__shfl_xor_sync", "__shfl_down_sync", "__shfl_up_sync"), 3)}
 _WORDS = _TYPES | _BEFORE | _FLOW | _CALLS | frozenset(
     "__restrict__ true false threadIdx blockIdx blockDim gridDim x y z w INFINITY NAN Floats".split())
 #: words of C++ that the compiler would not name as the reason
@@ -53,6 +58,8 @@ class Foreign(ValueError):
 
 def safe(text: str, kernels: Collection[str] = ()) -> str:
     """The text as it is compiled, with the same lines. `kernels`: names that keep theirs. Errors: Foreign."""
+    if len(text) > MOST:
+        raise Foreign(text[:20], f"it has {len(text):,} characters; at most {MOST:,} are read")
     text = _UNROLL.sub("", text)
     if found := re.search(r"(?:__attribute|__asm|_Pragma)\w*", re.sub(r"\\\s*\n", "", text)):
         raise Foreign(found[0])
@@ -89,6 +96,13 @@ class _Reader:
         self.tokens, self.new = tokens, {}
         self.open: list[str] = []  # brackets around: "for" is ( of a statement, "list" is { of values
         self.functions: set[str] = set(_CALLS)
+        self.closed: dict[int, int] = {}  # number of a ( -> of the ) that belongs to it
+        opened: list[int] = []
+        for number, token in enumerate(tokens):
+            if token == "(":
+                opened.append(number)
+            elif token == ")" and opened:
+                self.closed[opened.pop()] = number
 
     def at(self, number: int) -> str:
         return self.tokens[number] if 0 <= number < len(self.tokens) else ""
@@ -103,7 +117,7 @@ class _Reader:
             self._bracket(number, token)
             before, after = self.at(number - 1), self.at(number + 1)
             named = before in (")", "]") or _own(before)
-            if token in ("&", "&&") and not named and not _number(before):
+            if token in ("&", "&&") and not named and not before.lstrip(".")[:1].isdigit():
                 raise Foreign(f"{token}{after}", REFERENCE)
             if token == "[" and not named:
                 raise Foreign(f"{before}[", ARRAY)
@@ -113,6 +127,9 @@ class _Reader:
                 raise Foreign(f".{after}")
             if token in self.functions and after != "(":
                 raise Foreign(token, FUNCTION)
+            many = token in _COMMAS and self._parts(number + 2, self.closed.get(number + 1, number)) > _COMMAS[token]
+            if many or token == "__syncthreads" and self.at(number + 2) != ")":
+                raise Foreign(token, LINE)
             number += 1
         if self.open:
             raise Foreign(self.open[-1], BRACKETS)
@@ -170,12 +187,15 @@ class _Reader:
 
     def _behind(self, number: int) -> str:
         """The token after the bracket that opens at `number` is closed."""
-        depth = 0
-        while True:
-            depth += {"(": 1, ")": -1}.get(self.at(number), 0)
-            number += 1
-            if depth == 0 or not self.at(number):
-                return self.at(number)
+        return self.at(self.closed.get(number, -2) + 1)
+
+    def _parts(self, first: int, last: int) -> int:
+        """Commas between two tokens, outside of brackets."""
+        depth = found = 0
+        for token in self.tokens[first:last]:
+            depth += (token in ("(", "[", "{")) - (token in (")", "]", "}"))
+            found += token == "," and depth == 0
+        return found
 
     def _pointer(self, start: int, last: int, run: str, parameter: bool) -> None:
         name = last + 2
@@ -189,6 +209,10 @@ class _Reader:
         local = self.open[-1:] in (["{"], ["for"]) and not lasting and self.at(name + 1) == "="
         if not _own(self.at(name)) or not (local or parameter and self.at(name + 1) in (",", ")")):
             raise Foreign(f"{run}* {self.at(name)}", POINTER)
+        if local:  # its first value is of others: one that is made of itself could be any address
+            end = next((at for at in range(name, len(self.tokens)) if self.tokens[at] == ";"), len(self.tokens))
+            if self._parts(name + 1, end) or self.at(name) in self.tokens[name + 1:end]:
+                raise Foreign(f"{run}* {self.at(name)}", POINTER)
         self._rename(start, last, f"lab::Pointer<{run}>")
         self.new[last + 1] = " "
 
@@ -217,10 +241,6 @@ class _Reader:
     def _rename(self, start: int, last: int, kind: str) -> None:
         self.new[start] = f"{kind} "
         self.new.update(dict.fromkeys(range(start + 1, last + 1), ""))
-
-
-def _number(token: str) -> bool:
-    return token.lstrip(".")[:1].isdigit()
 
 
 def _own(token: str) -> bool:

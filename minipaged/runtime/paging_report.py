@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
-from minipaged.core.events import EventLog
+from minipaged.core.events import Event, EventLog
 
 
 @dataclass(frozen=True)
@@ -50,70 +51,105 @@ class PagingReport:
                 "contiguous_waste": round(self.contiguous_waste, 4)}
 
 
+class _Moment(NamedTuple):
+    """How full memory was after a commit."""
+
+    step: int = -1
+    requests: int = 0
+    tokens: int = 0
+    slots: int = 0
+    filled: int = 0
+
+
+class _Replay:
+    """Tables, fill and counts as they stand after each event of a log."""
+
+    def __init__(self, block_size: int) -> None:
+        self.block_size = block_size
+        self.tables: dict[str, dict[int, int]] = defaultdict(dict)  # request -> logical -> physical
+        self.filled: dict[int, int] = {}  # physical block -> slots filled
+        self.contexts: dict[str, int] = {}  # request that holds memory -> tokens of its context
+        self.furthest: dict[str, int] = defaultdict(int)  # positions that a request computed, over its whole life
+        self.evicted_now: set[int] = set()  # blocks whose last allocation drove out cached contents
+        self.plan: dict[str, list[int]] = {}  # request -> first position, tokens
+        self.in_use = self.most_in_use = self.computed = self.recomputed = self.evicted = 0
+        self.fullest = _Moment()
+
+    def take(self, event: Event) -> None:
+        kind, data = event.kind, event.data
+        if kind in ("allocate", "share", "swap_in"):
+            self._hold(kind, data)
+        elif kind == "copy":
+            self.filled[data["dst"]] = self.filled.get(data["src"], 0)
+        elif kind == "free":
+            self.in_use -= 1
+        elif kind == "withdraw" and data["reason"] == "evict" and data["block"] not in self.evicted_now:
+            self.evicted_now.add(data["block"])  # a block may be known by several keys: count it once
+            self.evicted += 1
+        elif kind == "admit":
+            self.contexts[data["request"]] = data["cached_tokens"]
+        elif kind in ("preempt", "finish"):
+            self.tables.pop(data["request"], None)
+            self.contexts.pop(data["request"], None)
+        elif kind == "step":
+            self.plan = data["scheduled"]
+        elif kind == "commit":
+            self._commit()
+            self._look(event.step)
+
+    def _hold(self, kind: str, data: dict) -> None:
+        """A request gets a block: a fresh one, a shared one, or one that comes back from the host."""
+        block = data["block"]
+        if data["index"] is not None:
+            self.tables[data["request"]][data["index"]] = block
+        if kind == "allocate":
+            self.filled[block] = 0
+            self.evicted_now.discard(block)
+        elif kind == "swap_in":
+            self.filled[block] = self.block_size
+        if kind == "allocate" or (kind == "share" and data["ref_count"] == 1):
+            self.in_use += 1
+
+    def _commit(self) -> None:
+        """The tokens of the plan are in memory now."""
+        size = self.block_size
+        for request, (start, count) in self.plan.items():
+            end = start + count
+            self.computed += count
+            self.recomputed += max(0, min(end, self.furthest[request]) - start)
+            self.furthest[request] = max(self.furthest[request], end)
+            self.contexts[request] = end
+            for logical in range(start // size, (end - 1) // size + 1):
+                block = self.tables[request].get(logical)
+                self.filled[block] = max(self.filled.get(block, 0), min(size, end - logical * size))
+
+    def _look(self, step: int) -> None:
+        """Is this the fullest moment so far? Of equally many slots, the one with more of them filled."""
+        self.most_in_use = max(self.most_in_use, self.in_use)
+        held = {block for request in self.contexts for block in self.tables[request].values()}
+        slots = len(held) * self.block_size
+        if slots < self.fullest.slots:
+            return
+        filled = sum(self.filled.get(block, 0) for block in held)
+        if (slots, filled) > (self.fullest.slots, self.fullest.filled):
+            self.fullest = _Moment(step, len(self.contexts), sum(self.contexts.values()), slots, filled)
+
+
 def paging_report(events: EventLog, max_model_len: int) -> PagingReport:
     """Replay a log that began with its pool. Raises ValueError for one that didn't."""
     pools = events.select("pool")
     if not pools:
         raise ValueError("the event log has no 'pool' event; attach it before the engine is made")
     size, num_blocks = pools[0].block_size, pools[0].num_blocks
-    tables: dict[str, dict[int, int]] = defaultdict(dict)  # request -> logical -> physical
-    filled: dict[int, int] = {}  # physical block -> slots filled
-    contexts: dict[str, int] = {}
-    furthest: dict[str, int] = defaultdict(int)  # positions that a request computed, over its whole life
-    evicted_now: set[int] = set()  # blocks whose last allocation drove out cached contents
-    in_use = peak = computed = recomputed = evicted = 0
-    fullest = (-1, 0, 0, 0, 0)  # step, requests, tokens, slots, filled
-    plan: dict[str, list[int]] = {}
+    replay = _Replay(size)
     for event in events:
-        kind, data = event.kind, event.data
-        if kind in ("allocate", "share", "swap_in"):
-            if data["index"] is not None:
-                tables[data["request"]][data["index"]] = data["block"]
-            if kind == "allocate":
-                filled[data["block"]] = 0
-                evicted_now.discard(data["block"])
-            if kind == "allocate" or (kind == "share" and data["ref_count"] == 1):
-                in_use += 1
-            if kind == "swap_in":
-                filled[data["block"]] = size
-        elif kind == "copy":
-            filled[data["dst"]] = filled.get(data["src"], 0)
-        elif kind == "free":
-            in_use -= 1
-        elif kind == "withdraw" and data["reason"] == "evict" and data["block"] not in evicted_now:
-            evicted_now.add(data["block"])  # a block may be known by several keys: count it once
-            evicted += 1
-        elif kind == "admit":
-            contexts[data["request"]] = data["cached_tokens"]
-        elif kind in ("preempt", "finish"):
-            tables.pop(data["request"], None)
-            contexts.pop(data["request"], None)
-        elif kind == "step":
-            plan = data["scheduled"]
-        elif kind == "commit":
-            for request, (start, count) in plan.items():
-                computed += count
-                recomputed += max(0, min(start + count, furthest[request]) - start)
-                furthest[request] = max(furthest[request], start + count)
-                contexts[request] = start + count
-                for logical in range(start // size, (start + count - 1) // size + 1):
-                    block = tables[request].get(logical)
-                    end = min(size, start + count - logical * size)
-                    filled[block] = max(filled.get(block, 0), end)
-            peak = max(peak, in_use)
-            held = {block for request in contexts for block in tables[request].values()}
-            slots = len(held) * size
-            if slots >= fullest[3]:
-                full = sum(filled.get(block, 0) for block in held)
-                if (slots, full) > fullest[3:]:
-                    fullest = (event.step, len(contexts), sum(contexts.values()), slots, full)
-    counts = events.counts()
+        replay.take(event)
+    counts, fullest = events.counts(), replay.fullest
     return PagingReport(
         num_requests=counts.get("add", 0), num_steps=counts.get("commit", 0), num_blocks=num_blocks, block_size=size,
-        blocks_used=peak, blocks_shared=counts.get("share", 0), blocks_copied=counts.get("copy", 0),
-        blocks_evicted=evicted,
-        preemptions=counts.get("preempt", 0), tokens_computed=computed,
-        tokens_reused=sum(event.cached_tokens for event in events.select("admit")), tokens_recomputed=recomputed,
-        fullest_step=fullest[0], fullest_requests=fullest[1], fullest_tokens=fullest[2], fullest_slots=fullest[3],
-        fullest_filled=fullest[4], contiguous_slots=fullest[1] * max_model_len,
-        contiguous_requests=num_blocks * size // max_model_len)
+        blocks_used=replay.most_in_use, blocks_shared=counts.get("share", 0), blocks_copied=counts.get("copy", 0),
+        blocks_evicted=replay.evicted, preemptions=counts.get("preempt", 0), tokens_computed=replay.computed,
+        tokens_reused=sum(event.cached_tokens for event in events.select("admit")),
+        tokens_recomputed=replay.recomputed, fullest_step=fullest.step, fullest_requests=fullest.requests,
+        fullest_tokens=fullest.tokens, fullest_slots=fullest.slots, fullest_filled=fullest.filled,
+        contiguous_slots=fullest.requests * max_model_len, contiguous_requests=num_blocks * size // max_model_len)

@@ -374,9 +374,9 @@ explorer
 # the *full* blocks of the prompt. The half full one is computed by each of them. It is simpler, and a block of tokens
 # is cheap to compute. `LLM.beam_search` sends ordinary requests too, and relies on the cache.
 #
-# The idea lives on in one corner. A model that mixes kinds of layers may have very large blocks. With
-# `prefix_match_unit` a hit can end inside one of them, and `_apply_cow` in `single_type_kv_cache_manager.py` then gives
-# the request a copy. (Read in vLLM 0.32; our engine shares half full blocks for every model, unless you pass
+# The idea lives on in one corner. A model with Mamba layers beside its attention has very large blocks. There a hit can
+# end inside a block, at a multiple of `prefix_match_unit`, and `_apply_cow` in `single_type_kv_cache_manager.py` gives the
+# request a copy. (Read in vLLM 0.32; our engine shares half full blocks for every model, unless you pass
 # `share_partial_blocks=False`.)
 
 # %% [markdown]

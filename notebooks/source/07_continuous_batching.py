@@ -49,7 +49,7 @@ for passengers in (1, 4, 16, rows):
           f"{passengers / seconds:7,.0f} tokens a second")
 
 # %% [markdown]
-# So the requests that one step serves, the **batch** (批), should be large. All of them together make the
+# So the requests that one step serves, the **batch** (批次), should be large. All of them together make the
 # **throughput** (吞吐量), the tokens a second. An empty seat in the bus is a token that nobody gets.
 #
 # ## The bus that waits

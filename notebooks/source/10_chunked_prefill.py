@@ -152,7 +152,7 @@ show(rate_curves({"one step": (counts, step_ms)}, x="tokens in the step", y="ms"
 # ## Somebody pastes a report
 #
 # Now the scene of the first lines, on that card. Some readers are being served when a long prompt arrives. We
-# measure both sides. For the newcomer it is the **time to first token** (首词延迟). For the others it is the longest
+# measure both sides. For the newcomer it is the **time to first token** (首词元延迟). For the others it is the longest
 # gap between two tokens.
 
 # %%

@@ -139,7 +139,7 @@ source(StepInputs.from_plan, lines=(3, 8))
 # ## Is it right? Ask somebody else
 #
 # A page table that is off by one gives a text, too, and it may even read well. So reading is no test. We need an
-# **oracle** (基准): somebody who knows the right answer and shares no code with us.
+# **oracle** (测试预言): somebody who knows the right answer and shares no code with us.
 #
 # The library `transformers` runs the same model with none of our tricks. It answers one prompt at a time and keeps its
 # cache in one piece. Both get eight prompts, greedy, in float64.

@@ -5,7 +5,7 @@
 # once. By the data sheet that takes {{once_ms:.1f}} ms. If you put the blocks of each text side by side first, it takes
 # {{gathered_ms:.1f}} ms, and your readers wait.
 #
-# Can one attend to blocks where they lie? Yes, with a program of your own for the GPU, a **kernel** (内核). You will write
+# Can one attend to blocks where they lie? Yes, with a program of your own for the GPU, a **kernel** (核函数). You will write
 # it here, step by step, on any laptop.
 
 # %% [markdown]

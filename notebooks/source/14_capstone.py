@@ -24,7 +24,7 @@
 # Three numbers judge a policy:
 #
 # - **throughput** (吞吐量): tokens a second, for the one who pays for the card;
-# - the P99 of the **time to first token** (首词延迟): the wait that one in a hundred exceeds, for the unlucky;
+# - the P99 of the **time to first token** (首词元延迟): the wait that one in a hundred exceeds, for the unlucky;
 # - **fairness** (公平性): are all slowed down alike? 1 is perfect. With n requests the least is 1/n: one bears it all.
 #
 # Two rules that everybody proposes first:

@@ -269,6 +269,20 @@ sys.meta_path.insert(0, Hook()); sys.modules.clear()""")),
         "block_table[:] = [0] * len(block_table)", "return position")),
     "changes result later": Attack("a thread changes the value after it was returned", _does(
         "value = [0]", "threading.Thread(target=lambda: value.__setitem__(0, 1)).start()", "return value")),
+    "audit hook": Attack("a hook that ends whatever happens next", _returns("0", (
+        "import sys\ndef hook(*args): raise SystemExit\nsys.addaudithook(hook)"))),
+    "profiler": Attack("ends with success at the next call of any function", _returns("0", (
+        "import os, sys\nsys.setprofile(lambda *args: os._exit(0))"))),
+    "packs other bytes": Attack("the packing of frames, replaced", _returns("0", (
+        "import struct\nstruct.pack = lambda *args: b''\nstruct.unpack = lambda *args: (1 << 60,)"))),
+    "small numbers": Attack("every small number of Python's becomes 0", _returns("5", (
+        "import ctypes\nfor n in range(257): ctypes.memset(id(n) + 24, 0, 4)"))),
+    "forged line": Attack("an error whose place in the cell is a number of a thousand digits", _does(
+        "raise SyntaxError('x', ('<cell ' + 'y' * 10**7, 10**999, 1, 'z'))")),
+    "forged traceback": Attack("an error whose frames are the error itself", _does("raise E('x')", before="""
+class E(Exception):
+    __traceback__ = tb_frame = f_code = tb_next = property(lambda self: self)
+    co_filename, tb_lineno = '<cell x', 10**600""")),
     # ---- files
     "reads the solutions": Attack("runs the solution that lies in the repository", _does(
         "return 0", before="for path in ('solutions/03_blocks.py', 'exercises/03_blocks.ipynb',"

@@ -39,6 +39,14 @@ PROGRAM = {
     "open bracket": ("void swallow() { (\n", ""),
     "comment to the end": ("", "  } /*"),
     "not of this alphabet": ("", "  int ｅxit = 0;"),
+    "keys made anew": ("", "  keys = {0, 9};"),
+    "keys made anew of nothing": ("", "  keys = {};"),
+    "array made anew": ("", "  out = {0, 9};"),
+    "array of another type": ("", "  float4* p = out;"),
+    "array that may be written": ("", "  float* p = query;"),
+    "array as a number": ("", "  int p = (int)out;"),
+    "array that is nowhere": ("", "  const float* p = {};"),
+    "jump over a value": ("", "  switch (num_keys) { case 0: const float* p = query; default: out[0] = p[0]; }"),
     "tail": ("", "  int printf_learner = 0;"),
 }
 
@@ -77,5 +85,10 @@ MEMORY = {
     "returned pointer": ("float* f() { float a[2]; return a; }\n", ""),
     "returned reference": ("float& f() { float a = 0; return a; }\n", ""),
     "own memory of keys": ("", "  Floats own{0, 1 << 30};"),
+    "made of itself": ("", "  float* p = p;"),
+    "made of itself, in part": ("", "  float* p = num_keys ? p + 1 : out;"),
+    "second is made of itself": ("", "  float* p = out, q = q;"),
+    "line of a barrier": ("", "  if (num_keys) __syncthreads(7); else __syncthreads(7);"),
+    "line of an exchange": ("", "  __shfl_sync(~0u, 1, (0, 1), 32, 7);"),
     "member pointer": ("", "  keys.*0;"),
 }

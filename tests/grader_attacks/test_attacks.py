@@ -20,7 +20,7 @@ KEY = "0123456789abcdef0123456789abcdef"
 #: These use up all their time; `make test` runs the others and one or two of each kind.
 LONG = {"sleeps", "loops while loading", "huge number", "stderr flood", "memory", "regex", "raises everything",
         "fork bomb", "stops itself", "compile bomb", "patches time", "forged verdict", "promises", "half a frame",
-        "fills the pipe", "thread bomb", "disk", "disk in pieces", "stack overflow"}
+        "fills the pipe", "thread bomb", "forged traceback", "disk", "disk in pieces", "stack overflow"}
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """Hostile CUDA texts: none speaks for the program that measures it, and no read is saved by not counting it."""
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from minipaged.lab import cuda_runner, exercises
@@ -92,7 +94,9 @@ def test_no_text_reaches_the_program_around_it(name, run):
 @pytest.mark.parametrize("inside", [
     "  __shared__ float tile[8][33]; tile[threadIdx.x % 8][0] = 1;", "  float part[2] = {1, 2}; part[0] += part[1];",
     "  const float* half = query + 16; out[0] = half[0] + *query;", "  for (int i = 0, j = 9; i < j; i++, j--) { }",
-    "  for (const float* p = query; p - query < 4; p++) out[0] += *p;", "  unsigned int low = num_keys & 3u;",
+    "  for (const float* p = query; p - query < 4 && p != query + 9; p++) out[0] += *p;",
+    "  float sum = __shfl_xor_sync(0xffffffff, max(1, 2), 16, 32); __syncwarp(); __syncthreads();",
+    "  unsigned int low = num_keys & 3u;",
     "  constexpr int N = 4; float a[N * 2]; a[N] = float(num_keys) / (float)N;",
     "  float4 v = make_float4(1, 2, 3, 4); v.x = 2;",
     "  const bool both = num_keys && head_dim || !lane_0(num_keys);", "  if (num_keys > 1) { } else if (head_dim) { }",
@@ -105,6 +109,18 @@ def test_what_kernels_are_made_of_is_taken(inside, run):
     text = safe(hostile(helpers, inside), ["scores"])
     what, *rest = run(text)
     assert what == "ran", rest
+
+
+@pytest.mark.parametrize("text", ["int(" * 4_900, "const " * 3_000 + "int", "int " * 4_900, "/*" * 9_900, "(" * 19_000,
+                                  "int a[" * 3_000, "\\ " * 9_000, "x" * 10**7, "# pragma " * 2_000, ", (" * 6_000],
+                         ids=lambda text: text[:8])
+def test_no_text_takes_long_to_read(text):
+    start = time.process_time()
+    try:
+        safe(text)
+    except Foreign as foreign:
+        assert len(str(foreign)) < 200
+    assert time.process_time() - start < 1
 
 
 def test_a_text_keeps_its_lines_and_the_compiler_speaks_of_the_learners_words():

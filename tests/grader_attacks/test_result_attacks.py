@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import zipfile
 
 import pytest
 
@@ -74,6 +75,30 @@ def test_the_grades_as_json_can_be_printed_whatever_an_exception_says(folder, tm
     done = subprocess.run([sys.executable, "-m", "minipaged", "grade", str(folder), "-o", str(tmp_path / "results"),
                            "-j", "1", "--json"], capture_output=True, check=True)
     assert json.loads(done.stdout)["rows"][0]["score"] == 1 and done.stdout.isascii()
+
+
+def test_a_score_that_somebody_wrote_into_a_notebook_counts_nothing(folder, tmp_path):
+    """In outputs, in metadata, in a zip with a right notebook, and with another cell's id."""
+    outputs = [{"output_type": "stream", "name": "stdout", "text": "right 1/1"},
+               {"output_type": "display_data", "metadata": {}, "data": {"application/json": {
+                   "score": 99, "verdicts": [{"exercise": SLOT, "status": "right", "points": 1}]}}}]
+    forged = json.loads(notebook({SLOT: "def slot(*args):\n    return 0"}))
+    forged["cells"][-1]["outputs"] = outputs
+    forged["metadata"] = {"nbgrader": {"score": 99}, "minipaged": {"score": 99}}
+    hand_in(folder, "outputs", json.dumps(forged))
+    path = hand_in(folder, "zip", notebook(RIGHT))
+    with zipfile.ZipFile(path.with_suffix(".zip"), "w") as packed:
+        packed.write(path, "03_blocks.ipynb")
+    path.unlink()
+    odd = {"cells": [{"cell_type": "code", "id": [1], "metadata": [1], "source": [1, None], "outputs": {}}, None, 7,
+                     {"cell_type": ["code"], "source": 5}, {"cell_type": "code", "metadata": {"tags": {"setup": 1},
+                                                                                               "nbgrader": [1]}}]}
+    hand_in(folder, "odd", json.dumps(odd))
+    hand_in(folder, "number", '{"cells": [' + "1" * 5000 + "]}")
+    hand_in(folder, "twice", '{"cells": 5, "cells": [], "metadata": NaN, "n": 1e999}')
+    found = grade(folder, tmp_path / "results")
+    assert {name: found[name][SLOT]["points"] for name in found} == dict.fromkeys(found, 0.0)
+    assert found["outputs"][SLOT]["status"] == "wrong" and len(found) == 5
 
 
 @pytest.mark.parametrize("inside", ["work", "submissions", "pages", "a/b"])

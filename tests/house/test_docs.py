@@ -1,6 +1,7 @@
-"""docs/ and the READMEs: links lead somewhere; commands, exercises and museum pieces that are named exist."""
+"""docs/ and the READMEs: links lead somewhere, what is named exists, and numbers are those of what made them."""
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -47,3 +48,36 @@ def test_our_column_of_the_map_of_names_exists_in_the_package(root):
     source = "\n".join(path.read_text(encoding="utf-8") for path in (root / "minipaged").rglob("*.py"))
     assert {word for word in ours if not re.search(rf"\b{word}\b", source)} == set()
     assert len(ours) > 40 and {len(row) for row in rows} == {5}
+
+
+def numbers(text: str) -> set[str]:
+    return {number.replace(",", "") for number in re.findall(r"\d[\d,]*(?:\.\d+)?", text)}
+
+
+def words_of(notebook) -> str:
+    """All text of a built chapter, outputs too."""
+    found = []
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        found += cell["source"]
+        for output in cell.get("outputs", []):
+            found += [*output.get("text", []), *output.get("data", {}).get("text/plain", [])]
+    return "".join(found)
+
+
+def test_what_the_map_of_the_text_says_was_measured_stands_in_the_chapter(root):
+    rows = 0
+    for part in re.split(r"^## ", (root / "docs" / "coverage.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+        notebook, = (root / "notebooks").glob(f"{part[:2]}_*.ipynb")
+        present = numbers(words_of(notebook))
+        for row in re.findall(r"^\| [^|]+ \| ([^|]+) \|$", part, re.MULTILINE):  # two columns: claim, measured
+            rows += 1
+            said = numbers(re.sub(r"`[^`]*`|\([^()]*\.md\)", "", row))
+            assert said <= present, f"chapter {part[:2]}: {row}"
+    assert rows > 40
+
+
+def test_the_readme_counts_what_there_is(root):
+    text = (root / "README.md").read_text(encoding="utf-8")
+    chapters, labs = (list((root / folder).glob("[0-9]*.ipynb")) for folder in ("notebooks", "exercises"))
+    assert f"{len(chapters)} chapters" in text and f"{len(exercises.all())} exercises, a lab to each" in text
+    assert f"chapter from {min(labs).name[:2]} to {max(labs).name[:2]}" in text

@@ -25,10 +25,13 @@ def paper_machine() -> tuple[Card, ServedModel]:
     return card("a100-40g"), served_model("opt-13b")
 
 
-def workload(lengths: tuple[float, float, str], count: int, rate: float | None = None, seed: int = 1,
+def workload(lengths: tuple[float, float, str], count: int, rate: float | None = None,
              **fields: object) -> Trace:
-    """`count` requests with these lengths, Poisson arrivals at `rate` a second, or all at once (None)."""
-    draw = random.Random(f"{lengths} {seed}")
+    """`count` requests with these lengths, Poisson arrivals at `rate` a second, or all at once (None).
+
+    The same arguments give the same requests. `fields` are those of a TraceRequest, the same for all.
+    """
+    draw = random.Random(f"{lengths} 1")
     now, requests = 0.0, []
     for tokens_in, tokens_out in draw_lengths(count, *lengths, draw):
         tokens_in = min(tokens_in, MAX_MODEL_LEN - 64)

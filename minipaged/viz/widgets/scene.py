@@ -169,11 +169,11 @@ def time_axis(frame: Frame, label: str) -> list[Shape]:
     return [*shapes, Words(frame.x + frame.width, bottom + 34, label, "end", 12)]
 
 
-def ticks(largest: float, about: int = 5) -> list[float]:
-    """Round numbers from 0 to `largest`, some `about` of them: steps of 1, 2 or 5 times a power of ten."""
+def ticks(largest: float) -> list[float]:
+    """Round numbers from 0 to `largest`, about five of them: steps of 1, 2 or 5 times a power of ten."""
     if largest <= 0:
         return [0.0]
-    rough = largest / about
+    rough = largest / 5
     power = 10.0 ** (len(f"{int(rough)}") - 1) if rough >= 1 else 10.0 ** -len(f"{int(1 / rough)}")
     step = next(power * factor for factor in (1, 2, 5, 10, 20, 50) if power * factor >= rough)
     return [round(step * index, 9) for index in range(int(largest / step + 1e-9) + 1)]

@@ -86,10 +86,8 @@ class BlockAllocator:
     def touch(self, block: int) -> None:
         """One more holder, also of a free block whose contents are still wanted (a prefix hit)."""
         self._check(block)
-        if self.ref_count[block] == 0:  # it leaves the queue, wherever it stands
-            before, after = self._previous[block], self._next[block]
-            self._next[before], self._previous[after] = after, before
-            self.free_count -= 1
+        if self.ref_count[block] == 0:
+            self._unlink(block)
         self.ref_count[block] += 1
 
     def free(self, block: int) -> None:
@@ -119,20 +117,25 @@ class BlockAllocator:
             else:
                 to_front.append(block)
         end = self.num_blocks
-        self._insert(reversed(to_front), end, self._next[end])
-        self._insert(reversed(to_back), self._previous[end], end)
-        self.free_count += len(to_front) + len(to_back)
+        self._link(to_front[::-1], end, self._next[end])
+        self._link(to_back[::-1], self._previous[end], end)
         if self._events.recording:
             for block in to_front + to_back[::-1]:
                 self._events.emit("free", block=block, request=request_id, end="front" if block in to_front else "back",
                                   cached=bool(keep is not None and keep[block]))
 
-    def _insert(self, blocks: Iterable[int], before: int, after: int) -> None:
+    def _link(self, blocks: Sequence[int], before: int, after: int) -> None:
         """Put blocks into the queue, in this order, between two that are side by side."""
         for block in blocks:
             self._previous[block], self._next[before] = before, block
             before = block
         self._next[before], self._previous[after] = after, before
+        self.free_count += len(blocks)
+
+    def _unlink(self, block: int) -> None:
+        before, after = self._previous[block], self._next[block]
+        self._next[before], self._previous[after] = after, before
+        self.free_count -= 1
 
     def _check(self, block: int) -> None:
         if not (isinstance(block, int) and 0 <= block < self.num_blocks):

@@ -68,9 +68,9 @@ def allocator_class(mine: type) -> type:
                 if self.ref_count[block] or block in taken:
                     raise SwapError(f"your allocate() gave block {block}, which is still held by somebody")
                 taken.append(block)
-            for block in reversed(taken):  # to the front of the queue, from where the engine takes them
+            for block in taken:
                 self._unlink(block)
-                self._link(block, self.num_blocks, self._next[self.num_blocks])
+            self._link(taken, self.num_blocks, self._next[self.num_blocks])  # to the front: the engine takes them there
             return super().allocate_many(count, request_id, index)
 
         def increment_ref(self, block: int) -> None:

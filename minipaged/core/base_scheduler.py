@@ -66,10 +66,14 @@ class BaseScheduler:
             encode(request.cache_salt)
         except TypeError as error:
             raise RequestError(f"request {name}: {error}") from None
+        self._check_prompt(request)
         self._register(request)
         self._policy.enqueue(self.waiting, request)
         self._events.emit("add", request=name, num_tokens=prompt, max_num_tokens=request.max_num_tokens,
                           priority=request.priority)
+
+    def _check_prompt(self, request: Request) -> None:
+        """More reasons to refuse a request."""
 
     def _check_id(self, name: str) -> None:
         if name in self.requests:

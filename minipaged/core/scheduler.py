@@ -48,12 +48,11 @@ class ContinuousBatchingScheduler(BaseScheduler):
         self._choose_victim = choose_victim_rule(victim, scheduling_policy)
         self._budget = 0  # tokens left in the plan under way
 
-    def add_request(self, request: Request) -> None:
+    def _check_prompt(self, request: Request) -> None:
         if not self.enable_chunked_prefill and request.num_tokens > self.max_num_batched_tokens:
             raise RequestError(f"request {request.request_id} has {request.num_tokens} prompt tokens; a step takes "
                                f"{self.max_num_batched_tokens} and chunked prefill is off. Raise "
                                "max_num_batched_tokens or turn it on")
-        super().add_request(request)
 
     # ---- one step ----
 

@@ -86,7 +86,8 @@ class PagedMemory:
             return None
         for index in shared:
             self._copy_on_write(request.request_id, table, index)
-        table.extend(self._allocate(missing, request.request_id, table.num_blocks))
+        if missing:
+            table.extend(self._allocate(missing, request.request_id, table.num_blocks))
         written = table.blocks[first:last]
         for index, block in enumerate(written, first):
             if covered[block] > max(start - index * size, 0):

@@ -110,8 +110,8 @@ class KVCacheManager(PagedMemory):
         self.unwritten.clear()
         self.host.end_step()
         if self.prefix_cache.share_partial_blocks:
-            tables = self._tables
-            self.prefix_cache.publish_tails([(request, tables[request.request_id].blocks) for request in requests])
+            self.prefix_cache.publish_tails(
+                [(request, self._tables[request.request_id].blocks) for request in requests])
 
     def cancel(self, plan: StepPlan) -> None:
         """The plan did not run: withdraw all that it published and what its swaps would have made true."""

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..checks import KernelUnavailable
 
@@ -25,52 +25,63 @@ POINTERS_64 = {"slot_mapping", "sources", "targets"}
 POINTERS_FLOAT = {"partial_out", "partial_lse"}
 SCALARS = {"num_blocks", "window", "num_heads", "elements"}
 ARCHS = ("sm_80", "sm_90")
+# (element type, head size, query heads a KV head)
+SHAPES = (
+    ("bf16", 128, 4), ("fp16", 128, 8), ("bf16", 128, 1), ("bf16", 80, 3), ("bf16", 192, 6), ("fp16", 64, 1),
+    ("fp32", 64, 4), ("fp32", 128, 1),
+)  # fmt: skip
+# Tensor cores multiply by one of three instructions: of a warp (sm_80, sm_120, and everywhere for few rows), of four
+# warps (sm_90), of a block with its own tensor memory (sm_100). PTX ISA, "Warp-level matrix instructions" and next.
+MATRIX_MULTIPLY = re.compile(r"\b(?:mma\.sync|wgmma\.mma_async|tcgen05\.mma)\b")
 
 
-def cases() -> list[tuple[str, Any, str, dict[str, Any]]]:
-    """``(name, kernel, dtype, constants)`` of everything that a serving engine launches."""
-    from . import _keys_per_tile, _power_of_2, prefill_rows
+class Case(NamedTuple):
+    """A kernel as a serving engine launches it: the element type, the constants, the options of the launch."""
+
+    name: str
+    kernel: Any
+    dtype: str
+    constants: dict[str, Any]
+    options: dict[str, Any]
+
+
+def cases() -> list[Case]:
+    """Everything that a serving engine launches, in the order of the report."""
+    from . import _keys_per_tile, _power_of_2, prefill_launch
     from .cache import copy_blocks_kernel, reshape_and_cache_kernel
     from .decode import combine_kernel, paged_decode_kernel
     from .prefill import paged_prefill_kernel
 
-    found: list[tuple[str, Any, str, dict[str, Any]]] = []
-    sizes = {"bf16": 2, "fp16": 2, "fp32": 4}
-    for dtype, head_dim, group in (
-        ("bf16", 128, 4), ("fp16", 128, 8), ("bf16", 128, 1), ("bf16", 80, 3), ("bf16", 192, 6), ("fp16", 64, 1),
-        ("fp32", 64, 4), ("fp32", 128, 1),
-    ):  # fmt: skip
+    found: list[Case] = []
+    plain = dict(num_warps=4, num_stages=2)
+    for dtype, head_dim, group in SHAPES:
+        size = 4 if dtype == "fp32" else 2
         pad = max(16, _power_of_2(head_dim))
-        common = dict(HEAD_DIM=head_dim, HEAD_PAD=pad, BLOCK_SIZE=16, TILE=_keys_per_tile(pad, sizes[dtype], False),
-                      UPCAST=False, GROUP=group)  # fmt: skip
+        common = dict(HEAD_DIM=head_dim, HEAD_PAD=pad, BLOCK_SIZE=16, UPCAST=False, GROUP=group)
         label = f"{dtype} D{head_dim} G{group}"
         for splits in (1, 8):
-            decode = dict(common, GROUP_PAD=max(16, _power_of_2(group)), SPLITS=splits)
-            found.append((f"paged_decode {label} splits {splits}", paged_decode_kernel, dtype, decode))
-        rows = prefill_rows(group, sizes[dtype], 512)
-        found.append(
-            (
-                f"paged_prefill {label}",
-                paged_prefill_kernel,
-                dtype,
-                dict(common, ROWS=rows, QUERIES=rows // group),
-            )
-        )
-    found.append(
-        ("combine D128", combine_kernel, "bf16", dict(HEAD_DIM=128, HEAD_PAD=128, SPLITS=8, SPLITS_PAD=8))
-    )
-    found.append(("reshape_and_cache", reshape_and_cache_kernel, "bf16",
-                  dict(BLOCK_SIZE=16, NUM_KV_HEADS=8, HEAD_DIM=128, TOTAL_PAD=1024)))  # fmt: skip
-    found.append(("copy_blocks", copy_blocks_kernel, "i16", dict(CHUNK=4096)))
+            decode = dict(common, GROUP_PAD=max(16, _power_of_2(group)), SPLITS=splits,
+                          TILE=_keys_per_tile(pad, size, interpreted=False))  # fmt: skip
+            found.append(Case(f"paged_decode {label} splits {splits}", paged_decode_kernel, dtype, decode, plain))
+        launch = prefill_launch(group, size, pad, max_query_len=512)
+        prefill = dict(common, ROWS=launch.rows, QUERIES=launch.rows // group, TILE=launch.keys)
+        options = dict(plain, num_warps=launch.num_warps, maxnreg=launch.max_registers)
+        found.append(Case(f"paged_prefill {label}", paged_prefill_kernel, dtype, prefill, options))
+    combine = dict(HEAD_DIM=128, HEAD_PAD=128, SPLITS=8, SPLITS_PAD=8)
+    write = dict(BLOCK_SIZE=16, NUM_KV_HEADS=8, HEAD_DIM=128, TOTAL_PAD=1024)
+    found.append(Case("combine D128", combine_kernel, "bf16", combine, plain))
+    found.append(Case("reshape_and_cache", reshape_and_cache_kernel, "bf16", write, plain))
+    found.append(Case("copy_blocks", copy_blocks_kernel, "i16", dict(CHUNK=4096), plain))
     return found
 
 
-def compile_case(name: str, kernel: Any, dtype: str, constants: dict[str, Any], arch: str) -> dict[str, Any]:
+def compile_case(case: Case, arch: str) -> dict[str, Any]:
     """Compile one case for one target and report its resources."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
+    name, kernel, dtype, constants, options = case
     signature, aligned = {}, {}
     for position, argument in enumerate(kernel.arg_names):
         if argument in constants:
@@ -96,14 +107,13 @@ def compile_case(name: str, kernel: Any, dtype: str, constants: dict[str, Any], 
         constexprs={(kernel.arg_names.index(key),): value for key, value in constants.items()},
         attrs=aligned,
     )
-    warps = 8 if constants.get("ROWS", 0) > 16 else 4  # as the launcher does
     target = GPUTarget("cuda", int(arch.removeprefix("sm_")), 32)
-    built = triton.compile(source, target=target, options={"num_warps": warps, "num_stages": 2})
+    built = triton.compile(source, target=target, options=options)
     used = _resources(built.asm["cubin"])
     ptx = built.asm["ptx"]
     return {
         "kernel": name, "arch": arch, **used, "shared": built.metadata.shared,
-        "mma": len(re.findall(r"mma\.sync|wgmma", ptx)), "cp_async": ptx.count("cp.async.c"),
+        "mma": len(MATRIX_MULTIPLY.findall(ptx)), "cp_async": ptx.count("cp.async.c"),
         "cubin_bytes": len(built.asm["cubin"]),
     }  # fmt: skip
 
@@ -154,11 +164,11 @@ def main(arguments: list[str]) -> int:
     args = parser.parse_args(arguments)
     for arch in args.archs:
         for case in cases():
-            if args.only and case[0] not in args.only:
+            if args.only and case.name not in args.only:
                 continue
-            if args.few and not any(name in case[0] for name in FEW):
+            if args.few and not any(name in case.name for name in FEW):
                 continue
-            print(json.dumps(compile_case(*case, arch)), flush=True)
+            print(json.dumps(compile_case(case, arch)), flush=True)
     return 0
 
 

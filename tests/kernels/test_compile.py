@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -19,6 +20,11 @@ needs_triton = pytest.mark.skipif(
 )
 
 
+# (Triton, kernel, card): bytes. The compiler of Triton 3.7 spills two registers to fit a fourth block of 256 threads
+# (64 registers each) on a multiprocessor; the ones of 3.8 and 3.9 fit it without.
+KNOWN_SPILLS = {("3.7", "paged_prefill fp32 D64 G4", "sm_100"): 8}
+
+
 def compiled(*arguments):
     """Run the ahead-of-time compiler in a process of its own, with an empty cache."""
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
@@ -32,9 +38,11 @@ def compiled(*arguments):
 
 def check(rows):
     assert rows
+    version = importlib.metadata.version("triton").rpartition(".")[0]
     for row in rows:
         name = f"{row['kernel']} {row['arch']}"
-        assert row["stack"] == 0, f"{name} spills {row['stack']} bytes"
+        allowed = KNOWN_SPILLS.get((version, row["kernel"], row["arch"]), 0)
+        assert row["stack"] <= allowed, f"{name} spills {row['stack']} bytes"
         assert row["shared"] <= 99 * 1024, f"{name} takes {row['shared']} bytes of shared memory"
         if row["kernel"].startswith("paged_") and "fp32" not in row["kernel"]:
             assert row["mma"] > 0, f"{name} does not use tensor cores"
@@ -55,6 +63,22 @@ def test_triton_kernels_compile_to_cubin(arch):
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
 def test_all_triton_kernels_compile_everywhere(arch):
     check(compiled(arch))
+
+
+@needs_triton
+def test_prefill_tiles_leave_room_for_a_second_block():
+    """Head size 128: at most half of a multiprocessor's 65,536 registers, for 256 threads. Both multiply as on
+    no other card: sm_90 by four warps together, sm_100 in tensor memory."""
+    rows = compiled("--only=paged_prefill bf16 D128 G4", "--only=paged_prefill fp32 D128 G1", "sm_90", "sm_100")
+    check(rows)
+    assert len(rows) == 4 and all(row["registers"] <= 128 for row in rows), rows
+
+
+@needs_triton
+def test_no_spill_where_the_compiler_would_spill_for_a_second_block():
+    rows = compiled("--only=paged_prefill fp16 D128 G8", "--only=paged_prefill fp32 D128 G1", "sm_80")
+    check(rows)
+    assert len(rows) == 2
 
 
 def _nvcc():

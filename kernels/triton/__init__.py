@@ -49,7 +49,8 @@ def prefill_launch(
     On sm_90 and sm_100 (head size 128, 16 bits) its tile takes at most 128 registers a thread, so two blocks of 256
     threads share the 65,536 of a multiprocessor. The compiler likes that so much that on sm_80 it spills 16 bytes to
     reach it for one shape, and takes 170 registers for the next. The limit of 255, all that a thread can have, makes
-    it prefer no spill. Not in float32: there 80 registers do without spilling, and with the limit it takes 200.
+    it prefer no spill. Not in float32: with the limit it takes 200 registers, so one block; without it 80, so three,
+    and spills at most 16 bytes (sm_80, head sizes 80 to 128, groups of 2, 5 and 7).
     """
     wanted = 16 if max_query_len == 1 else 64 if element_size == 2 else 32
     rows = max(wanted, _power_of_2(group))

@@ -116,12 +116,12 @@ class BlockAllocator:
                 to_back.append(block)
             else:
                 to_front.append(block)
-        end = self.num_blocks
-        self._link(to_front[::-1], end, self._next[end])
-        self._link(to_back[::-1], self._previous[end], end)
+        self._link(to_front[::-1], self.num_blocks, self._next[self.num_blocks])
+        self._link(to_back[::-1], self._previous[self.num_blocks], self.num_blocks)
         if self._events.recording:
-            for block in to_front + to_back[::-1]:
-                self._events.emit("free", block=block, request=request_id, end="front" if block in to_front else "back",
+            places = [*((block, "front") for block in to_front), *((block, "back") for block in to_back[::-1])]
+            for block, end in places:
+                self._events.emit("free", block=block, request=request_id, end=end,
                                   cached=bool(keep is not None and keep[block]))
 
     def _link(self, blocks: Sequence[int], before: int, after: int) -> None:

@@ -89,14 +89,14 @@ class KVCacheManager(PagedMemory):
     def unschedule(self, request: Request) -> bool:
         """A request that the plan under way had scheduled will not run: take back what that promised.
 
-        False when some of its blocks would only have been filled by this plan: then nothing can be saved.
+        False when some of its blocks are copies that only this plan would have made: then nothing can be saved.
+        (Swaps in come later in a plan, when nobody is taken out of it any more.)
         """
         blocks = self.blocks_of(request.request_id)
         self._withdraw_unwritten(block for block in blocks if block in self.unwritten)
-        before, plan = self.plan.copies + self.plan.swap_ins, self.plan
-        plan.copies = [pair for pair in plan.copies if pair[1] not in blocks]
-        plan.swap_ins = [pair for pair in plan.swap_ins if pair[1] not in blocks]
-        return plan.copies + plan.swap_ins == before
+        before = len(self.plan.copies)
+        self.plan.copies = [pair for pair in self.plan.copies if pair[1] not in blocks]
+        return len(self.plan.copies) == before
 
     def feeds_copy(self, request: Request) -> bool:
         """True while the plan under way copies from a block of this request: it must stay as it is, for a
@@ -122,7 +122,7 @@ class KVCacheManager(PagedMemory):
     def _withdraw_unwritten(self, blocks: Iterable[int]) -> None:
         for block in blocks:
             self.unwritten.discard(block)
-            self.prefix_cache.withdraw(block, keep=self.block_size - 1, reason="cancel")
+            self.prefix_cache.withdraw(block, keep=self.block_size, reason="cancel")
 
     def reset_prefix_cache(self) -> bool:
         """Forget all cached prefixes, as after a change of weights. Refused (False) while requests hold

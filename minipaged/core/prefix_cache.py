@@ -167,7 +167,7 @@ class PrefixCache:
         return self._find_or_make(self._top, root_key(request.cache_salt), b"")
 
     def withdraw(self, block: int, keep: int = 0, reason: str = "evict") -> None:
-        """Forget every key of a block that covers more than its first `keep` tokens (fewer than a block has)."""
+        """Forget what a full block is known by, and of its tail all but the first `keep` tokens."""
         node, tail = self.node_of[block], self._tail_of[block]
         self.covered[block] = min(keep, len(tail.tokens)) if tail else 0
         if node is not None:

@@ -79,5 +79,6 @@ def test_a_new_request_has_done_nothing() -> None:
 
 def test_new_parts_are_empty() -> None:
     assert (EventLog().step, len(EventLog()), StepPlan(0, 4).is_empty) == (-1, 0, True)
+    assert KVCacheManager(4, 4).plan == StepPlan(-1, 4)
     scheduler = ContinuousBatchingScheduler(KVCacheManager(2, 4))
     assert (scheduler.step_index, scheduler.has_unfinished, scheduler.idle_rows) == (-1, False, [])

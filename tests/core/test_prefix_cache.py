@@ -232,6 +232,26 @@ def test_keys_are_computed_once_for_a_request() -> None:
     assert calls[5:] == [(8, 8, 8, 8), (9, 9, 9, 9)]
 
 
+def test_each_request_of_a_step_leaves_its_tail() -> None:
+    scheduler = make(8)
+    add(scheduler, "without", range(4))
+    add(scheduler, "with", range(10, 16))
+    play(scheduler)
+    assert found(scheduler.kv, range(10, 17)) == ([1], 2, 6)
+
+
+def test_a_cancelled_plan_withdraws_in_the_order_of_the_blocks() -> None:
+    log = EventLog()
+    scheduler = make(9, events=log)
+    add(scheduler, "a", 32, max_tokens=1)
+    play(scheduler)
+    add(scheduler, "b", 8)
+    plan = scheduler.schedule()
+    assert plan.scheduled[0].block_table == (8, 7)
+    scheduler.cancel(plan)
+    assert [event.block for event in log.select("withdraw", reason="cancel")] == [7, 8]
+
+
 def test_show_key_and_encode() -> None:
     assert show_key(b"\x01" * 32) == "010101010101" and show_key(None) is None and show_key(12) == "12"
     assert encode("é") == b"'\xc3\xa9'" and encode(None) == b"None"

@@ -343,6 +343,25 @@ def test_the_same_requests_give_the_same_log(options: dict) -> None:
     assert log() == log()
 
 
+def test_cached_tokens_are_those_of_the_first_admission() -> None:
+    scheduler = make(4, share_partial_blocks=False)
+    first, second = add(scheduler, "a", 7, max_tokens=9), add(scheduler, "b", 8, max_tokens=9)
+    while second.num_preemptions == 0:
+        play(scheduler)
+    scheduler.abort("a")
+    plan = play(scheduler)[0]
+    assert [(one.request_id, one.cached_tokens > 0) for one in plan.admitted] == [("b", True)]
+    assert second.num_cached_tokens == 0 and first.is_finished
+
+
+def test_a_turn_does_not_count_as_a_hit() -> None:
+    scheduler = make(8, max_num_seqs=1, scheduling_policy="round_robin", quantum=1)
+    requests = [add(scheduler, name, 5) for name in "ab"]
+    plans = play(scheduler, 4)
+    assert [admission.request_id for plan in plans for admission in plan.admitted] == ["a", "b", "a", "b"]
+    assert [one.num_cached_tokens for one in requests] == [0, 0]
+
+
 def test_a_request_tells_its_state() -> None:
     one = Request("a", [1, 2, 3])
     assert repr(one) == "Request('a', waiting, 0 of 3 tokens computed)"

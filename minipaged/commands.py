@@ -37,7 +37,7 @@ COMMANDS = {
     "sweep": Command(
         "minipaged.sim.sweep_cli",
         "simulate a grid of settings into one CSV",
-        "minipaged sweep --vary block_size=8,16,32 --trace poisson:n=200,rate=8 --out sweep.csv",
+        "minipaged sweep --vary blocks=400,800,1600 --trace poisson:n=200,rate=8 --out sweep.csv",
     ),
     "experiment": Command(
         "minipaged.sim.experiment_cli",

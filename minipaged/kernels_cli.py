@@ -10,7 +10,7 @@ from pathlib import Path
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(
-        "--check", action="store_true", help="run all that can run here; on a GPU the whole grid"
+        "--check", action="store_true", help="run all that can run here (minutes on a CPU); on a GPU the whole grid"
     )
     what.add_argument(
         "--bench", action="store_true", help="bytes moved over time, against a plain copy (needs a GPU)"

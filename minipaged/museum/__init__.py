@@ -52,7 +52,8 @@ def piece(name: str) -> Piece:
     from difflib import get_close_matches
 
     close = get_close_matches(str(name), names(), n=3, cutoff=0.4)
-    raise ValueError(f"there is no piece {name!r}; {'the nearest are ' + ', '.join(close) if close else 'see names()'}")
+    others = "the nearest are " + ", ".join(close) if close else "`minipaged museum` and museum.names() list them"
+    raise ValueError(f"there is no piece {name!r}; {others}")
 
 
 def exhibit(which: int | str) -> Exhibit:

@@ -21,10 +21,12 @@ _WHEN = (2020, 1, 1, 0, 0, 0)  # zip files carry times; ours are all this one
 
 _HANDOUT = """How to work on {labs}
 
-1. Open the notebook in JupyterLab and run its cells from the top.
-2. Write your answers where it says YOUR CODE HERE. Keep the cells where they are: copy none and delete none.
-3. The cell below an answer checks it as often as you like.
-4. Hand in the notebook, under any file name.
+1. The notebook needs the course, minipaged: a clone of it, set up as its README says. Put the notebook into the
+   folder exercises of the clone; what lies there under its name is the same lab.
+2. Open it in JupyterLab (`make lab` starts it) and run its cells from the top.
+3. Write your answers where it says YOUR CODE HERE. Keep the cells where they are: copy none and delete none.
+4. The cell below an answer checks it as often as you like.
+5. Hand in the notebook, under any file name.
 """
 _NBGRADER_CONFIG = """c = get_config()
 c.CourseDirectory.course_id = "minipaged"

@@ -332,3 +332,13 @@ def test_a_restore_that_did_not_happen_makes_no_twin() -> None:
     assert kv.host.device_of.get(0) is None and kv.host.allocator.ref_count[0] == 1
     assert kv.swap_in(child, 0) is not None
     assert [host for host, _ in moves(kv).swap_ins] == [0]  # restored, not taken over
+
+
+def test_who_was_scheduled_already_is_swapped_too() -> None:
+    log = EventLog()
+    scheduler = swapping(4, events=log, victim="most_generated")
+    add(scheduler, "a", 5, max_tokens=12)
+    play(scheduler, 2)
+    add(scheduler, "b", 8, max_tokens=9)
+    play(scheduler, 2)  # in the second one a comes first and fits; then b needs a third block
+    assert [(event.request, event.mode, event.unscheduled) for event in log.select("preempt")] == [("a", "swap", 1)]

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # `python -m pytest` puts the root on the path, where our folder kernels/ would answer `import kernels`.
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
+
+# What tests check, also in notebooks that they run, is not the progress of the one who runs them.
+os.environ["MINIPAGED_PROGRESS"] = os.path.join(tempfile.gettempdir(), "minipaged-no-progress", "")
 
 if os.environ.get("MINIPAGED_MUSEUM"):  # run any test with a bug of the museum switched on
     from minipaged import museum

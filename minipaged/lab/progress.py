@@ -84,7 +84,9 @@ def update(exercise_id: str, **values: object) -> dict:
 
 def record_check(exercise_id: str, passed: bool) -> None:
     """One more check. Once passed stays passed. A file that can't be written is said, not raised: the check
-    itself is done."""
+    itself is done. Under `nbgrader autograde` the answer is a learner's and the file the teacher's: nothing is kept."""
+    if os.environ.get("NBGRADER_EXECUTION") == "autograde":
+        return
     try:
         entry = read().get(exercise_id, {})
         update(exercise_id, checks=entry.get("checks", 0) + 1, passed=entry.get("passed", False) or passed)

@@ -30,6 +30,15 @@ def test_checks_and_hints_are_counted_and_passed_stays(file):
     assert json.loads(file.read_text(encoding="utf-8"))["version"] == 1
 
 
+def test_a_learners_answer_under_nbgrader_is_not_the_teachers_progress(file, monkeypatch):
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    progress.record_check("blocks.slot", True)
+    assert not file.exists()
+    monkeypatch.setenv("NBGRADER_EXECUTION", "validate")  # the learner's own button
+    progress.record_check("blocks.slot", True)
+    assert progress.read()["blocks.slot"]["passed"]
+
+
 def test_unknown_exercises_are_kept(file):
     file.write_text(json.dumps({"version": 1, "exercises": {"later.one": {"passed": True, "new": 1}}}),
                     encoding="utf-8")

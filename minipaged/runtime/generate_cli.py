@@ -67,8 +67,11 @@ def read_prompt(args: argparse.Namespace) -> str:
     if args.file is None and sys.stdin.isatty():
         raise RequestError("there is no prompt; give a text, -f FILE, or pipe one in")
     data = args.file.read_bytes() if args.file is not None else sys.stdin.buffer.read()
+    source = args.file or "standard input"
+    if not data.strip():
+        raise RequestError(f"{source} is empty; give a text, -f FILE, or pipe one in")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        raise RequestError(f"{args.file or 'standard input'} is not UTF-8 text") from None
+        raise RequestError(f"{source} is not UTF-8 text") from None
     return text.removesuffix("\n").removesuffix("\r")  # the line end of `echo` is not part of the prompt

@@ -81,6 +81,12 @@ def test_generate_refuses_bytes_that_are_no_text(story_model, capsys, tmp_path):
     assert "not UTF-8" in capsys.readouterr().err
 
 
+def test_generate_asks_for_a_prompt_when_nothing_is_piped_in(story_model, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
+    assert main(["generate", "-m", story_model]) == 2
+    assert "standard input is empty" in capsys.readouterr().err
+
+
 def test_ctrl_c_keeps_what_was_printed(story_model, capsys, monkeypatch):
     from minipaged.runtime.llm_engine import LLMEngine
 

@@ -26,7 +26,7 @@ def find(exercise_id: str) -> Exercise:
     """The exercise with this id. Raises KeyError whose text names the nearest ids."""
     table = {exercise.id: exercise for exercise in all()}
     if exercise_id not in table:
-        near = difflib.get_close_matches(str(exercise_id), table, n=3, cutoff=0.4)
+        near = difflib.get_close_matches(str(exercise_id), table, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else "`minipaged learn list` shows all"
         raise KeyError(f"there is no exercise {exercise_id!r}; {hint}")
     return table[exercise_id]

@@ -263,7 +263,8 @@ exhibit
 piece = museum.piece("query-heads-counted")
 print(exhibit.answer(piece.title))
 print(piece.source)
-right_bytes, wrong_bytes = (run.facts["bytes of one token of Llama-3-8B"] for run in (piece.right(), piece.wrong()))
+what = "bytes of one token of Llama-3-8B"
+right_bytes, wrong_bytes = (run.facts[what] for run in (piece.right(), piece.wrong()))
 
 # %% [markdown]
 # For an older model such as Llama-2-13B both numbers are equal. So the mistake goes unseen until somebody changes the

@@ -170,8 +170,8 @@ print("counts:", pool.ref_count, " free, front first:", pool.free_blocks())
 source(BlockAllocator._unlink, BlockAllocator._link)
 
 # %% [markdown]
-# Three steps at the front, at the back, and in the middle too. Why in the middle? Because a free block may still hold
-# a text that somebody asks for again. That is for chapter 06 as well.
+# A few steps for each block, at the front, at the back, and out of the middle too, however long the queue is. Why out of
+# the middle? Because a free block may still hold a text that somebody asks for again. That is for chapter 06 as well.
 
 # %% [markdown]
 # ## Watch it

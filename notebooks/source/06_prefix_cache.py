@@ -305,10 +305,10 @@ def short_key(parent, tokens):
 
 
 seen, number = {}, 0
-while (key := short_key(root_key(None), array("q", [number, 1, 2, 3]))) not in seen:
+while (key := short_key(root_key(None), array("q", [number, 3, 2, 1]))) not in seen:
     seen[key] = number
     number += 1
-theirs, mine = [seen[key], 1, 2, 3], [number, 1, 2, 3]
+theirs, mine = [seen[key], 3, 2, 1], [number, 3, 2, 1]
 print(theirs, "and", mine, "have the key", key.hex())
 print(f"after {number + 1:,} blocks")
 reveal("cache-birthday", (number + 1) / 1e6, "{:.3f} million")
@@ -407,9 +407,9 @@ print("ours:  ", encode(("ab", "c")), encode(("a", "bc")))
 print("types: ", encode(1), encode("1"), encode(True))
 
 # %% [markdown]
-# `encode` writes the type and the length before each part. vLLM had this one too: an image of 30 × 150 points and one
-# of 150 × 30 were the same to it ([CVE-2025-46722](https://github.com/vllm-project/vllm/pull/17378)). The museum has it
-# as `salt-without-boundaries`.
+# `encode` writes each part as Python writes it, a text in its quotes, and a comma behind it: so each part has an end, and
+# 1 is not "1". vLLM had this one too: an image of 30 × 150 points and one of 150 × 30 were the same to it
+# ([CVE-2025-46722](https://github.com/vllm-project/vllm/pull/17378)). The museum has it as `salt-without-boundaries`.
 #
 # ### And without any attacker
 #

@@ -110,9 +110,6 @@ ALLOCATOR_EXERCISE = Exercise(
         _allocator("double-free", "you take a block back without asking whether it is held: a block that is freed "
                    "twice is soon handed out twice.",
                    "block in self.free_list or not 0 <= block", "not 0 <= block"),
-        _allocator("unchecked", "free takes whatever it is given; ask first whether that is a block of the pool and "
-                   "whether it is held.",
-                   "block in self.free_list or not 0 <= block < self.num_blocks", "False"),
         _allocator("unknown-block", "you take back a block that the pool does not have; check the range, below 0 too.",
                    "block in self.free_list or not 0 <= block < self.num_blocks", "block in self.free_list"),
         _allocator("none-when-empty", "when nothing is free you return None; the caller would use it as a block "

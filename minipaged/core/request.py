@@ -43,7 +43,7 @@ class Request:
 
     `token_ids` is prompt then output, one growing list. `priority`: lower runs first. `arrival` orders
     requests of equal priority; the scheduler numbers it when None. `cache_salt` separates prefix caches:
-    any value that prefix_cache.encode can write (text, a LoRA id and version, an image hash, a tuple of
+    any value that block_hash.encode can write (text, a LoRA id and version, an image hash, a tuple of
     these); requests with different salts never share a block. `skip_reading_prefix_cache` computes
     everything (its blocks are still published).
     """

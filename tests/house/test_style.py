@@ -81,4 +81,4 @@ def test_core_is_pure_and_no_file_is_long(root):
                     for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else
                                  [alias.name for alias in node.names])}
         assert imported <= set(sys.stdlib_module_names) | {"minipaged"}, f"{path.name} imports {imported}"
-    assert core_lines(root) <= 1322, "core/ has about 1,300 lines of code and may only shrink"
+    assert core_lines(root) <= 1320, "core/ has about 1,300 lines of code and may only shrink"

@@ -62,13 +62,15 @@ def test_P17_a_request_is_counted_when_it_is_admitted_not_when_it_is_refused() -
 
 
 def test_P17_a_resumed_request_is_not_counted_again() -> None:
-    counted = Counted(2, 4)
-    first, second = counted.add("a", range(4)), counted.add("b", range(10, 14))
-    counted.step(2)
-    assert second.num_preemptions == 1
+    counted = Counted(4, 4)
+    counted.add("a", range(7))
+    second = counted.add("b", range(10, 18))
+    while second.num_preemptions == 0:
+        counted.step()
     counted.scheduler.abort("a")
-    counted.step()
-    assert second.num_cached_tokens == 0 and first.is_finished
+    plan = counted.scheduler.schedule()
+    assert [(one.request_id, one.cached_tokens > 0) for one in plan.admitted] == [("b", True)]  # its own blocks
+    counted.rate.record_plan(plan, counted.scheduler.requests)
     assert counted.rate.value == 0.0
 
 
